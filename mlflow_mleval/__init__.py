@@ -1,0 +1,31 @@
+"""Which of my tracked multi-label or hierarchical runs is really better, on what, and am I sure?
+
+>>> import mlflow_mleval as mleval
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
+_PUBLIC = {
+    "Study": "study",
+    "MlevalError": "errors",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

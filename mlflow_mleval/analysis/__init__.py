@@ -1,0 +1,1 @@
+"""Tables in, results out: fusion, tests and their feasibility. No mlflow, no drawing."""

@@ -1,0 +1,1 @@
+"""Arrays in, numbers out: every measure, with its direction, range and source."""

@@ -1,0 +1,172 @@
+"""Every measure the project knows: its name, direction, range, family and source.
+
+The registry drives documentation, the command line and the tests. A metric that is not here has no direction until its
+user declares one; a direction is never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+INF = float("inf")
+Direction = Literal["min", "max"]
+
+MADJAROV = "Madjarov et al. 2012, appendix A"
+HUELLERMEIER = "Hüllermeier et al. 2022"
+KOSMOPOULOS = "Kosmopoulos et al. 2015"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure: what it is called, which way is better, and where it is defined.
+
+    Attributes
+    ----------
+    name : str
+        Key in ``Evaluation.measures`` and, behind ``mleval/``, of the metric in MLflow.
+    direction : {"min", "max"}
+        Whether the smaller or the larger value is better.
+    range : tuple of float
+        Smallest and largest value that the definition allows; ``inf`` where there is no bound.
+    family : str
+        ``example``, ``label``, ``ranking``, ``dependence``, ``hierarchical-set``, ``hierarchical-pair``,
+        ``hierarchical-lca`` or ``cost``.
+    source : str
+        The publication that defines it.
+    summary : str
+        The definition in a line.
+    """
+
+    name: str
+    direction: Direction
+    range: tuple[float, float]
+    family: str
+    source: str
+    summary: str
+
+    @property
+    def arrow(self) -> str:
+        """``↑`` where larger is better, ``↓`` where smaller is."""
+        return "↑" if self.direction == "max" else "↓"
+
+
+def _measures(family: str, source: str, rows: Iterable[tuple[str, Direction, float, float, str]]) -> list[Measure]:
+    return [Measure(name, direction, (low, high), family, source, text) for name, direction, low, high, text in rows]
+
+
+MEASURES: Mapping[str, Measure] = {
+    m.name: m
+    for m in [
+        *_measures("example", MADJAROV, [
+            ("hamming_loss", "min", 0, 1, "share of label cells that are wrong"),
+            ("accuracy", "max", 0, 1, "mean Jaccard index of true and predicted label sets"),
+            ("precision", "max", 0, 1, "mean share of the predicted labels that are true"),
+            ("recall", "max", 0, 1, "mean share of the true labels that are predicted"),
+            ("f1", "max", 0, 1, "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances"),
+            ("subset_accuracy", "max", 0, 1, "share of instances whose label set is predicted exactly"),
+        ]),
+        *_measures("label", MADJAROV, [
+            ("micro_precision", "max", 0, 1, "precision of tp and fp summed over labels"),
+            ("micro_recall", "max", 0, 1, "recall of tp and fn summed over labels"),
+            ("micro_f1", "max", 0, 1, "F1 of tp, fp and fn summed over labels"),
+            ("macro_precision", "max", 0, 1, "mean over labels of each label's precision"),
+            ("macro_recall", "max", 0, 1, "mean over labels of each label's recall"),
+            ("macro_f1", "max", 0, 1, "mean over labels of each label's F1"),
+        ]),
+        *_measures("ranking", MADJAROV, [
+            ("one_error", "min", 0, 1, "share of instances whose top-scored label is not relevant"),
+            ("coverage", "min", 0, INF, "mean of the worst rank of a relevant label, minus one"),
+            ("ranking_loss", "min", 0, 1, "mean share of (relevant, irrelevant) label pairs in the wrong order"),
+            ("average_precision", "max", 0, 1, "mean over relevant labels of the precision at their rank"),
+        ]),
+        *_measures("dependence", HUELLERMEIER, [
+            ("soft_hamming_loss", "min", 0, 1, "mean |s−y| over label cells: binomial and polynomial loss at parameter 1"),
+            ("soft_subset_loss", "min", 0, 1, "mean over instances of the largest |s−y|: binomial loss at k=K"),
+            ("binomial_area", "min", 0, 1, "mean of the binomial loss profile over k=1..K"),
+        ]),
+        *_measures("hierarchical-set", KOSMOPOULOS, [
+            ("h_precision", "max", 0, 1, "precision of the class sets extended by their ancestors"),
+            ("h_recall", "max", 0, 1, "recall of the class sets extended by their ancestors"),
+            ("h_f1", "max", 0, 1, "harmonic mean of h_precision and h_recall of an instance, averaged"),
+            ("symmetric_difference_loss", "min", 0, INF, "classes in only one of the two extended sets"),
+            ("h_loss", "min", 0, INF, "symmetric difference without errors below a class that is already wrong"),
+            ("descendant_precision", "max", 0, 1, "precision of the class sets extended by their descendants"),
+            ("descendant_recall", "max", 0, 1, "recall of the class sets extended by their descendants"),
+            ("descendant_f1", "max", 0, 1, "harmonic mean of the two, averaged"),
+        ]),
+        *_measures("hierarchical-pair", KOSMOPOULOS, [
+            ("tree_induced_error", "min", 0, INF, "path length between the true and the predicted class (single label)"),
+            ("gie", "min", 0, INF, "graph-induced error: least-cost one-to-one pairing of classes"),
+            ("mgia", "max", -INF, 1, "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
+        ]),
+        *_measures("hierarchical-lca", KOSMOPOULOS, [
+            ("lca_precision", "max", 0, 1, "precision of the graphs that join classes to their lowest common ancestors"),
+            ("lca_recall", "max", 0, 1, "recall of the same graphs"),
+            ("lca_f1", "max", 0, 1, "harmonic mean of the two, averaged"),
+        ]),
+        *_measures("cost", "measured by the caller", [
+            ("fit_time", "min", 0, INF, "seconds to fit"),
+            ("predict_time", "min", 0, INF, "seconds to predict"),
+        ]),
+    ]
+}
+
+#: Named sets that ``--measure`` accepts beside single names.
+SETS: Mapping[str, tuple[str, ...]] = {
+    "sixteen": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label", "ranking")),
+    "example": tuple(m.name for m in MEASURES.values() if m.family == "example"),
+    "label": tuple(m.name for m in MEASURES.values() if m.family == "label"),
+    "ranking": tuple(m.name for m in MEASURES.values() if m.family == "ranking"),
+    "bipartition": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label")),
+    "dependence": tuple(m.name for m in MEASURES.values() if m.family == "dependence"),
+    "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical")),
+    "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
+}
+
+
+def expand(names: Iterable[str]) -> list[str]:
+    """Replace the names of sets by their members, in order and without repetition.
+
+    >>> expand(["ranking", "f1", "coverage"])
+    ['one_error', 'coverage', 'ranking_loss', 'average_precision', 'f1']
+    """
+    return list(dict.fromkeys(member for name in names for member in SETS.get(name, (name,))))
+
+
+def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, Direction]:
+    """Direction of each measure: what the user declares first, else the registry.
+
+    Raises
+    ------
+    ValueError
+        A name without a direction, or one declared both ways; all offenders are named.
+
+    >>> directions(["f1", "latency"], minimize=["latency"])
+    {'f1': 'max', 'latency': 'min'}
+    """
+    minimize, maximize = set(minimize), set(maximize)
+    if both := sorted(minimize & maximize):
+        raise ValueError(f"{_names(both)} declared both as minimised and as maximised. Choose one.")
+    found: dict[str, Direction] = {}
+    unknown = []
+    for name in names:
+        if name in minimize:
+            found[name] = "min"
+        elif name in maximize:
+            found[name] = "max"
+        elif name in MEASURES:
+            found[name] = MEASURES[name].direction
+        else:
+            unknown.append(name)
+    if unknown:
+        raise ValueError(
+            f"no direction is known for {_names(unknown)}. Declare it: --min NAME where smaller is better, "
+            "--max NAME where larger is (minimize=/maximize= in Python), or leave the measure out."
+        )
+    return found
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(repr(str(n)) for n in names)

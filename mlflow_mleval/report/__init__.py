@@ -1,0 +1,1 @@
+"""Results in, pages out: terminal, JSON, CSV, Markdown, LaTeX and HTML with SVG figures."""

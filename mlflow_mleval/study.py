@@ -1,0 +1,219 @@
+"""A Study: the table methods x datasets x measures (x folds) that a query of tracked runs yields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
+from mlflow_mleval.measures.registry import Direction, directions, expand
+
+Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
+MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
+#: How many cells or names an error lists before it only counts.
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Something that was left out, and why: kind is run, measure, dataset, method or cell."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """What several methods reached on several datasets.
+
+    Attributes
+    ----------
+    values : pandas.DataFrame
+        One row a (dataset, method), one column a measure; NaN where a method did not finish. Means over folds.
+    directions : mapping of str to {"min", "max"}
+        Which way each measure is better.
+    missing : {"error", "worst", "drop-datasets", "drop-methods"}
+        What `complete` does about empty cells.
+    folds : pandas.DataFrame or None
+        The same per fold: index (dataset, method, fold). None where no run carries folds.
+    runs : pandas.DataFrame
+        One row a run that was used: run_id, experiment, dataset, method, status, conventions and what else is known.
+    excluded : tuple of Excluded
+        What was left out on the way here, with reasons.
+    notes : tuple of str
+        Doubts a reader must know: duplicate runs, conventions not stated, how names were found.
+    filled : tuple of (dataset, method)
+        Cells whose values the policy ``worst`` supplied.
+    source : mapping
+        How it came about (tracking URI, experiments, filter …), for the report's provenance.
+    """
+
+    values: pd.DataFrame
+    directions: Mapping[str, Direction]
+    missing: Missing = "error"
+    folds: pd.DataFrame | None = None
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    excluded: tuple[Excluded, ...] = ()
+    notes: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
+    source: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.missing not in MISSING:
+            raise ValueError(f"`missing` must be one of {', '.join(MISSING)}, got {self.missing!r}.")
+        if without := [m for m in self.values.columns if m not in self.directions]:
+            raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
+        if self.values.index.has_duplicates:
+            twice = self.values.index[self.values.index.duplicated()].unique()
+            raise IncomparableRunsError(f"{_some(twice)}: more than one row for the same dataset and method.")
+
+    @classmethod
+    def from_frame(
+        cls, frame: pd.DataFrame, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), missing: Missing = "error"
+    ) -> Study:
+        """A Study from results that lie in a DataFrame.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Columns ``dataset`` and ``method`` and one column a measure, one row a pair; NaN where a method did not finish.
+        minimize, maximize : iterable of str
+            Directions of measures that the registry does not know.
+        missing : str
+            Policy for empty cells.
+
+        >>> frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["a", "b"], "f1": [0.5, 0.6]})
+        >>> Study.from_frame(frame).matrix("d").f1.tolist()
+        [0.5, 0.6]
+        """
+        if lacking := [c for c in ("dataset", "method") if c not in frame]:
+            raise ValueError(f"the table has no column {' and no column '.join(map(repr, lacking))}.")
+        values = frame.set_index(["dataset", "method"]).astype(float)
+        return cls(values, directions(values.columns, minimize, maximize), missing)
+
+    @property
+    def datasets(self) -> list[str]:
+        """Datasets in order of first appearance."""
+        return list(dict.fromkeys(self.values.index.get_level_values(0)))
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods in order of first appearance."""
+        return list(dict.fromkeys(self.values.index.get_level_values(1)))
+
+    @property
+    def measures(self) -> list[str]:
+        """Measures in column order."""
+        return list(self.values.columns)
+
+    @property
+    def minimize(self) -> list[str]:
+        """The measures of which the smaller value is better."""
+        return [m for m in self.measures if self.directions[m] == "min"]
+
+    def cells(self, measure: str) -> pd.DataFrame:
+        """One measure as a table datasets x methods; NaN where there is no value."""
+        if measure not in self.values:
+            raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.")
+        return self.values[measure].unstack(sort=False).reindex(index=self.datasets, columns=self.methods)
+
+    def gaps(self) -> list[tuple[str, str]]:
+        """The (dataset, method) pairs that lack a value of at least one measure."""
+        full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
+        return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
+
+    def matrix(self, dataset: str) -> pd.DataFrame:
+        """The decision matrix methods x measures of one dataset, with the missing-value policy applied."""
+        study = self.complete()
+        if dataset not in study.datasets:
+            raise KeyError(f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.")
+        return study.values.loc[dataset].reindex(study.methods)
+
+    def select(
+        self,
+        measures: Iterable[str] | None = None,
+        exclude: Iterable[str] = (),
+        methods: Iterable[str] | None = None,
+        datasets: Iterable[str] | None = None,
+    ) -> Study:
+        """The same study with fewer measures, methods or datasets. Names of measure sets are allowed."""
+        wanted = expand(measures) if measures is not None else self.measures
+        dropped = set(expand(exclude))
+        if unknown := [m for m in wanted if m not in self.values]:
+            raise MeasureError(f"the study has no measure {_some(unknown)}; it has {', '.join(self.measures)}.")
+        kept = [m for m in wanted if m not in dropped]
+        if not kept:
+            raise MeasureError("no measure is left after the exclusions. Keep at least one.")
+        values = self.values[kept]
+        for level, names, what in ((1, methods, "method"), (0, datasets, "dataset")):
+            if names is not None:
+                names = list(names)
+                have = set(values.index.get_level_values(level))
+                if unknown := [n for n in names if n not in have]:
+                    raise IncomparableRunsError(f"the study has no {what} {_some(unknown)}; it has {_some(sorted(have))}.")
+                values = values[values.index.get_level_values(level).isin(names)]
+        folds = self.folds
+        if folds is not None:
+            pairs = pd.MultiIndex.from_arrays([folds.index.get_level_values(0), folds.index.get_level_values(1)])
+            folds = folds.loc[pairs.isin(values.index), [m for m in kept if m in folds]]
+        return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept})
+
+    def complete(self, missing: Missing | None = None) -> Study:
+        """The study with its policy for missing values applied: no cell is empty, and what was done is listed.
+
+        Parameters
+        ----------
+        missing : str, optional
+            Policy to use in place of the study's own. ``worst``: the worst finished value of that dataset and measure;
+            ``drop-datasets``: only datasets on which every method finished; ``drop-methods``: only methods that finished
+            everywhere; ``error``: MissingResultsError that names the cells.
+        """
+        policy = missing or self.missing
+        gaps = self.gaps()
+        if not gaps:
+            return replace(self, missing=policy)
+        datasets, methods = self.datasets, self.methods
+        named = f"{len(gaps)} of {len(datasets) * len(methods)} cells have no result ({_some(f'{m} on {d}' for d, m in gaps)})"
+        if policy == "error":
+            raise MissingResultsError(
+                f"{named}. Choose what to do about them: --missing worst (give them that dataset's worst value), "
+                "drop-datasets or drop-methods (missing= in Python)."
+            )
+        full = self.values.reindex(pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"]))
+        excluded = list(self.excluded)
+        if policy == "worst":
+            by_dataset = full.groupby(level=0, sort=False)
+            worst = pd.DataFrame({m: by_dataset[m].transform("max" if m in self.minimize else "min") for m in self.measures})
+            filled = full.fillna(worst)
+            if empty := filled.isna().stack()[lambda hole: hole].index.droplevel(1).unique().tolist():
+                raise MissingResultsError(
+                    f"no method has a value of {_some(f'{m} on {d}' for d, m in empty)}, so there is no worst one to use. "
+                    "Leave out the dataset or the measure."
+                )
+            return replace(self, values=filled, missing=policy, filled=tuple(gaps))
+        level = 0 if policy == "drop-datasets" else 1
+        what = "dataset" if level == 0 else "method"
+        lost = list(dict.fromkeys(gap[level] for gap in gaps))
+        kept = full[~full.index.get_level_values(level).isin(lost)]
+        if kept.empty:
+            raise MissingResultsError(f"{named}, so --missing {policy} would leave nothing. Choose another policy.")
+        others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
+        excluded += [Excluded(what, name, f"no result of {_some(others[name])} (policy {policy})") for name in lost]
+        return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
+
+
+def _some(names: Iterable[object]) -> str:
+    """The first few names, and how many more there are."""
+    names = [str(n) for n in names]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def oriented(values: pd.DataFrame, minimize: Iterable[str]) -> pd.DataFrame:
+    """The table with the sign of minimised columns turned, so that larger is better everywhere."""
+    return values * np.where(values.columns.isin(list(minimize)), -1.0, 1.0)

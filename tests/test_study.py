@@ -1,0 +1,73 @@
+"""The Study and its missing-value policies."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
+from mlflow_mleval.study import Study
+
+
+@pytest.fixture
+def study():
+    rows = [("d1", "a", 0.5, 0.1), ("d1", "b", 0.6, 0.3), ("d2", "a", 0.7, 0.2), ("d2", "b", np.nan, np.nan)]
+    return Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "hamming_loss"]))
+
+
+def test_error_policy_names_the_cells_and_the_choices(study):
+    with pytest.raises(MissingResultsError, match=r"1 of 4 cells have no result \(b on d2\).*--missing worst"):
+        study.complete()
+
+
+def test_worst_takes_the_worst_finished_value_of_that_dataset(study):
+    done = study.complete("worst")
+    assert done.values.loc[("d2", "b")].tolist() == [0.7, 0.2]
+    assert done.filled == (("d2", "b"),)
+
+
+def test_a_pair_without_any_row_is_a_gap_too(study):
+    short = Study(study.values.iloc[:3], study.directions, "worst")
+    assert short.gaps() == [("d2", "b")]
+    assert short.matrix("d2").loc["b"].tolist() == [0.7, 0.2]
+
+
+def test_drop_policies_list_what_they_dropped(study):
+    assert study.complete("drop-datasets").datasets == ["d1"]
+    dropped = study.complete("drop-methods")
+    assert dropped.methods == ["a"]
+    assert [(e.kind, e.name) for e in dropped.excluded] == [("method", "b")]
+
+
+def test_drop_that_leaves_nothing_is_an_error(study):
+    values = study.values.copy()
+    values.loc[("d1", "a")] = np.nan
+    with pytest.raises(MissingResultsError, match="would leave nothing"):
+        Study(values, study.directions).complete("drop-datasets")
+
+
+def test_worst_needs_a_finished_value(study):
+    values = study.values.copy()
+    values.loc["d2"] = np.nan
+    with pytest.raises(MissingResultsError, match="no method has a value of f1 on d2, hamming_loss on d2"):
+        Study(values, study.directions).complete("worst")
+
+
+def test_unknown_measure_without_direction_says_how_to_declare_it():
+    frame = pd.DataFrame({"dataset": ["d"], "method": ["a"], "latency": [1.0]})
+    with pytest.raises(ValueError, match="'latency'.*--min NAME"):
+        Study.from_frame(frame)
+    assert Study.from_frame(frame, minimize=["latency"]).minimize == ["latency"]
+
+
+def test_select_takes_sets_and_names(study):
+    assert study.select(["f1"]).measures == ["f1"]
+    assert study.select(exclude=["f1"]).measures == ["hamming_loss"]
+    with pytest.raises(MeasureError, match="no measure recall"):
+        study.select(["recall"])
+    with pytest.raises(IncomparableRunsError, match="no method z"):
+        study.select(methods=["z"])
+
+
+def test_duplicates_are_refused(study):
+    with pytest.raises(IncomparableRunsError, match="more than one row"):
+        Study(pd.concat([study.values, study.values.iloc[:1]]), study.directions)
