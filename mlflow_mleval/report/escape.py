@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from numbers import Integral
 
 #: Stands where there is no number.
 NONE = "–"
@@ -124,13 +125,15 @@ def csv_cell(value: object) -> str:
     >>> csv_cell("=cmd()"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("-x"), csv_cell(float("nan")), csv_cell(True)
     ("'=cmd()", '-1.5', '-1.5', "'-x", '', 'true')
     """
-    if value is None or value is False or value is True:
-        return {None: "", False: "false", True: "true"}[value]
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
     if not isinstance(value, str):
         if isinstance(value, Iterable):
             return csv_cell(" ".join(map(str, value)))
+        if isinstance(value, Integral):
+            return str(int(value))
         real = float(value)  # type: ignore[arg-type]
-        return "" if math.isnan(real) else str(int(real)) if isinstance(value, int) else repr(real)
+        return "" if math.isnan(real) else repr(real)
     text = terminal(value)
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
         return text
