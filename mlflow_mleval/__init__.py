@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Study": "study",
     "MlevalError": "errors",
+    "Hierarchy": "measures.hierarchy",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
