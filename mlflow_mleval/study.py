@@ -16,6 +16,8 @@ Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 #: How many cells or names an error lists before it only counts.
 SHOWN = 12
+#: Characters of a name that an error shows.
+LONG = 80
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Study:
             raise MeasureError(f"no direction for {', '.join(map(repr, without))}.")
         if self.values.index.has_duplicates:
             twice = self.values.index[self.values.index.duplicated()].unique()
-            raise IncomparableRunsError(f"{_some(twice)}: more than one row for the same dataset and method.")
+            raise IncomparableRunsError(f"{some(twice)}: more than one row for the same dataset and method.")
 
     @classmethod
     def from_frame(
@@ -145,7 +147,7 @@ class Study:
         wanted = expand(measures) if measures is not None else self.measures
         dropped = set(expand(exclude))
         if unknown := [m for m in wanted if m not in self.values]:
-            raise MeasureError(f"the study has no measure {_some(unknown)}; it has {', '.join(self.measures)}.")
+            raise MeasureError(f"the study has no measure {some(unknown)}; it has {', '.join(self.measures)}.")
         kept = [m for m in wanted if m not in dropped]
         if not kept:
             raise MeasureError("no measure is left after the exclusions. Keep at least one.")
@@ -155,7 +157,7 @@ class Study:
                 names = list(names)
                 have = set(values.index.get_level_values(level))
                 if unknown := [n for n in names if n not in have]:
-                    raise IncomparableRunsError(f"the study has no {what} {_some(unknown)}; it has {_some(sorted(have))}.")
+                    raise IncomparableRunsError(f"the study has no {what} {some(unknown)}; it has {some(sorted(have))}.")
                 values = values[values.index.get_level_values(level).isin(names)]
         folds = self.folds
         if folds is not None:
@@ -178,7 +180,7 @@ class Study:
         if not gaps:
             return replace(self, missing=policy)
         datasets, methods = self.datasets, self.methods
-        named = f"{len(gaps)} of {len(datasets) * len(methods)} cells have no result ({_some(f'{m} on {d}' for d, m in gaps)})"
+        named = f"{len(gaps)} of {len(datasets) * len(methods)} cells have no result ({some(f'{m} on {d}' for d, m in gaps)})"
         if policy == "error":
             raise MissingResultsError(
                 f"{named}. Choose what to do about them: --missing worst (give them that dataset's worst value), "
@@ -192,7 +194,7 @@ class Study:
             filled = full.fillna(worst)
             if empty := filled.isna().stack()[lambda hole: hole].index.droplevel(1).unique().tolist():
                 raise MissingResultsError(
-                    f"no method has a value of {_some(f'{m} on {d}' for d, m in empty)}, so there is no worst one to use. "
+                    f"no method has a value of {some(f'{m} on {d}' for d, m in empty)}, so there is no worst one to use. "
                     "Leave out the dataset or the measure."
                 )
             return replace(self, values=filled, missing=policy, filled=tuple(gaps))
@@ -203,15 +205,20 @@ class Study:
         if kept.empty:
             raise MissingResultsError(f"{named}, so --missing {policy} would leave nothing. Choose another policy.")
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
-        excluded += [Excluded(what, name, f"no result of {_some(others[name])} (policy {policy})") for name in lost]
+        excluded += [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
         return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
 
 
-def _some(names: Iterable[object]) -> str:
-    """The first few names, and how many more there are."""
-    names = [str(n) for n in names]
+def some(names: Iterable[object]) -> str:
+    """The first few names, long ones cut in the middle, and how many more there are.
+
+    >>> some(range(14))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
+    """
+    names = list(names)
+    shown = [n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}" for n in map(str, names[:SHOWN])]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return ", ".join(shown) + more
 
 
 def oriented(values: pd.DataFrame, minimize: Iterable[str]) -> pd.DataFrame:
