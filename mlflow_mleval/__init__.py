@@ -14,6 +14,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Study": "study",
     "MlevalError": "errors",
+    "friedman": "analysis.ranks",
+    "nemenyi": "analysis.ranks",
+    "wilcoxon_pairs": "analysis.paired",
     "Hierarchy": "measures.hierarchy",
 }
 

@@ -1,0 +1,489 @@
+"""Tests on ranks over datasets: Friedman, Iman-Davenport, Nemenyi, Bonferroni-Dunn, Skillings-Mack; Kendall's tau."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import factorial, inf, isinf, log10, prod
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import sparse, stats
+from scipy.interpolate import make_interp_spline
+from scipy.optimize import brentq
+from scipy.sparse.csgraph import connected_components
+from scipy.special import ndtr
+
+from mlflow_mleval.validation import one_of, probability
+
+TIES = ("correct", "ignore")
+
+
+@dataclass(frozen=True)
+class FriedmanResult:
+    """Friedman's test and its refinement by Iman and Davenport.
+
+    Attributes
+    ----------
+    statistic, pvalue, df : float, float, int
+        Friedman's chi-square.
+    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : float, float, (int, int)
+        The less conservative F; infinite where all datasets rank the methods alike.
+    mean_ranks : pandas.Series
+        Mean rank of each method, 1 is best.
+    n_datasets, n_methods : int
+    ties : {"correct", "ignore"}
+    warnings : tuple of str
+        When not to lean on the p-values.
+    """
+
+    statistic: float
+    pvalue: float
+    df: int
+    iman_davenport_statistic: float
+    iman_davenport_pvalue: float
+    iman_davenport_df: tuple[int, int]
+    mean_ranks: pd.Series
+    n_datasets: int
+    n_methods: int
+    ties: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NemenyiResult:
+    """Differences of mean ranks, over all pairs (Nemenyi) or against a control (Bonferroni-Dunn).
+
+    Attributes
+    ----------
+    critical_difference : float
+        Mean ranks that differ by at least this much are significantly different at `alpha`.
+    pvalues : pandas.DataFrame
+        Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
+    mean_ranks : pandas.Series
+        1 is best.
+    alpha : float
+    n_datasets, n_methods : int
+    control : hashable or None
+        The method that all others are compared with; None for all pairs.
+    warnings : tuple of str
+    """
+
+    critical_difference: float
+    pvalues: pd.DataFrame
+    mean_ranks: pd.Series
+    alpha: float
+    n_datasets: int
+    n_methods: int
+    control: Hashable | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def significant(self) -> pd.DataFrame:
+        """Methods x methods: whether the test separates the pair."""
+        return self.pvalues <= self.alpha
+
+    @property
+    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+        """The separated pairs as (better, worse), the best methods first."""
+        order = np.argsort(self.mean_ranks.to_numpy(), kind="stable")
+        better, worse = np.nonzero(np.triu(self.significant.to_numpy()[np.ix_(order, order)], 1))
+        names = self.mean_ranks.index[order]
+        return list(zip(names[better], names[worse], strict=True))
+
+
+@dataclass(frozen=True)
+class SkillingsMackResult:
+    """Friedman's test for tables with empty cells.
+
+    Attributes
+    ----------
+    statistic, pvalue, df : float, float, int
+        Chi-square with (methods - connected parts) degrees of freedom.
+    adjusted_sums : pandas.Series
+        Standardised sum of centred ranks per method; negative is better than the average competitor.
+    dropped : tuple
+        Datasets with fewer than two results, which say nothing about differences.
+    parts : list of list
+        Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
+    n_datasets, n_methods : int
+        Datasets that were used; all methods.
+    ties : {"correct", "ignore"}
+    warnings : tuple of str
+    """
+
+    statistic: float
+    pvalue: float
+    df: int
+    adjusted_sums: pd.Series
+    dropped: tuple[Hashable, ...]
+    parts: list[list[Hashable]]
+    n_datasets: int
+    n_methods: int
+    ties: str
+    warnings: tuple[str, ...] = ()
+
+
+def complete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
+    """A table datasets x methods of floats: at least two of each, no duplicate method, no NaN."""
+    table = incomplete_table(values, name)
+    if empty := int(table.isna().to_numpy().sum()):
+        row, column = np.argwhere(table.isna().to_numpy())[0]
+        raise ValueError(
+            f"`{name}` must have a value in every cell, got {empty} of {table.size} empty "
+            f"(first: {table.columns[column]} on {table.index[row]}). Choose a policy for missing values "
+            "(worst, drop-datasets, drop-methods), or test the incomplete table with skillings_mack."
+        )
+    return table
+
+
+def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFrame:
+    """The same, but cells may be empty."""
+    table = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
+    if table.shape[0] < 2 or table.shape[1] < 2:
+        raise ValueError(
+            f"`{name}` must be datasets x methods with at least two of each, got {table.shape[0]} x {table.shape[1]}. "
+            "A test over datasets needs more results."
+        )
+    if table.columns.has_duplicates:
+        twice = table.columns[table.columns.duplicated()].unique().tolist()
+        raise ValueError(f"`{name}` must have distinct methods, got {len(twice)} more than once: {twice[:12]}. Rename them.")
+    try:
+        return table.astype(float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must hold numbers, got {error}. Pass one number a cell.") from None
+
+
+def _doubled_ranks(table: pd.DataFrame) -> np.ndarray:
+    """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are exact."""
+    return np.rint(2 * stats.rankdata(table.to_numpy(), axis=1)).astype(np.int64)
+
+
+def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> FriedmanResult:
+    r"""Test whether methods differ over datasets (Friedman 1937; Iman & Davenport 1980; Demšar 2006).
+
+    :math:`\chi^2_F = \frac{12D}{m(m+1)} [\sum_j R_j^2 - m(m+1)^2/4]` on m - 1 degrees of freedom, divided by
+    :math:`1 - \sum (t^3 - t) / (D m (m^2 - 1))` for ties, and
+    :math:`F_F = (D-1)\chi^2_F / (D(m-1) - \chi^2_F)` on (m - 1, (m - 1)(D - 1)).
+
+    Parameters
+    ----------
+    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
+        Ranks, or any values of which the smaller is better; each row is ranked, ties averaged.
+    ties : {"correct", "ignore"}
+        Whether to correct for ties. "ignore" is what Madjarov et al. (2012) and Eftimov & Kocev (2019) print.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two datasets or methods, empty cells, an unknown `ties`.
+
+    Examples
+    --------
+    >>> result = friedman([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]])
+    >>> result.statistic, round(result.pvalue, 4), result.mean_ranks.tolist()
+    (4.5, 0.1054, [1.25, 2.0, 2.75])
+    >>> round(result.iman_davenport_statistic, 3), round(result.iman_davenport_pvalue, 4)
+    (3.857, 0.0837)
+    """
+    one_of(ties, "ties", TIES)
+    table = complete_table(ranks, "ranks")
+    doubled = _doubled_ranks(table)
+    n, m = doubled.shape
+    between = int(((doubled.sum(axis=0) - n * (m + 1)) ** 2).sum())
+    total = int((doubled**2).sum()) - n * m * (m + 1) ** 2
+    untied = n * m * (m * m - 1) // 3
+    warnings = []
+    if total == 0:
+        warnings.append("every dataset ties all methods: there is nothing to test.")
+    scale = total if ties == "correct" and total else untied
+    rest = n * scale - between
+    f = (n - 1) * between / rest if rest else inf
+    if isinf(f):
+        warnings.append(_unanimous(doubled[0], n))
+    if n <= 10 or m <= 5:
+        warnings.append(
+            f"the chi-square approximation is rough for {n} datasets and {m} methods (rule of thumb: more than 10 and 5)."
+        )
+    statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
+    return FriedmanResult(
+        statistic=statistic,
+        pvalue=float(stats.chi2.sf(statistic, df)),
+        df=df,
+        iman_davenport_statistic=f,
+        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)),
+        iman_davenport_df=f_df,
+        mean_ranks=_mean_ranks(doubled, table),
+        n_datasets=n,
+        n_methods=m,
+        ties=ties,
+        warnings=tuple(warnings),
+    )
+
+
+def _mean_ranks(doubled: np.ndarray, table: pd.DataFrame) -> pd.Series:
+    return pd.Series(doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank")
+
+
+def _unanimous(row: np.ndarray, n: int) -> str:
+    """What perfect agreement is worth: the chance that n - 1 random orders with the same ties repeat the first."""
+    orders = factorial(len(row)) // prod(factorial(int(count)) for count in np.bincount(row))
+    exponent = -(n - 1) * log10(orders)
+    return (
+        f"all {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its p-value 0; "
+        f"counting orders, the chance of that is 10^{exponent:.1f}."
+    )
+
+
+def range_sf(q: ArrayLike, m: int) -> np.ndarray:
+    r"""Chance that the range of m independent standard normals exceeds q: the studentised range at infinite degrees.
+
+    :math:`m \int \varphi(z) \{\Phi(z)^{m-1} - [\Phi(z) - \Phi(z-q)]^{m-1}\} dz` by the trapezoidal rule, which converges
+    exponentially here; nothing cancels, so small tails keep their digits. Many values are interpolated (degree 7, step
+    0.02, in the logarithm). Both agree with the integral to 1e-11 relative.
+
+    >>> round(float(range_sf(3.314493, 3)), 6)
+    0.05
+    """
+    q = np.abs(np.asarray(q, dtype=float))
+    top = min(float(q.max(initial=0.0)), RANGE_MAX)
+    knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
+    if q.size <= knots.size:
+        return _range_sf(q.ravel(), m).reshape(q.shape)
+    curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
+    return np.where(q > RANGE_MAX, 0.0, np.minimum(np.exp(curve(np.minimum(q, RANGE_MAX))), 1.0))
+
+
+#: Step of the table that range_sf interpolates, and where the chance is below 1e-280 for any number of methods in use.
+RANGE_STEP, RANGE_MAX = 0.02, 50.0
+
+
+def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
+    z = np.arange(-8.0, 38.0, 0.05)
+    log_phi = np.log(ndtr(z))
+    weight = 0.05 * m * np.exp(-(z**2) / 2 + (m - 1) * log_phi) / np.sqrt(2 * np.pi)
+    out = np.empty(len(q))
+    for start in range(0, len(q), 256):
+        part = slice(start, start + 256)
+        share = np.minimum(ndtr(z - q[part, None]) / ndtr(z), 1.0)
+        with np.errstate(divide="ignore"):
+            out[part] = -np.expm1((m - 1) * np.log1p(-share)) @ weight
+    return np.minimum(out, 1.0)
+
+
+def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResult:
+    r"""Compare all pairs of methods by their mean ranks (Nemenyi 1963; Demšar 2006).
+
+    :math:`CD = q_\alpha \sqrt{m(m+1)/(6D)}` with :math:`q_\alpha` the studentised range at infinite degrees of freedom over
+    the square root of 2. Note that the verdict on a pair depends on which other methods are in the table (Benavoli et al.
+    2016).
+
+    Parameters
+    ----------
+    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
+        Ranks, or any values of which the smaller is better; each row is ranked, ties averaged.
+    alpha : float
+        Family-wise significance level.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two datasets or methods, empty cells, `alpha` outside (0, 1).
+
+    Examples
+    --------
+    >>> result = nemenyi(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]))
+    >>> round(result.critical_difference, 4), result.significant_pairs
+    (1.1719, [('a', 'c')])
+    """
+    probability(alpha, "alpha")
+    table = complete_table(ranks, "ranks")
+    doubled = _doubled_ranks(table)
+    n, m = doubled.shape
+    unit = np.sqrt(m * (m + 1) / (12 * n))
+    sums = doubled.sum(axis=0)
+    gaps, where = _distinct(np.abs(sums[:, None] - sums))
+    pvalues = range_sf(gaps / (2 * n * unit), m)[where]
+    q = brentq(lambda x: float(range_sf(x, m)) - alpha, 0.0, RANGE_MAX, xtol=1e-13)
+    return NemenyiResult(
+        critical_difference=float(q * unit),
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=_mean_ranks(doubled, table),
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+    )
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct non-negative integers in an array, and where each cell finds its own among them."""
+    seen = np.zeros(int(values.max()) + 1, dtype=bool)
+    seen[values] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
+
+
+def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05) -> NemenyiResult:
+    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006).
+
+    :math:`CD = z_{\alpha/(2(m-1))} \sqrt{m(m+1)/(6D)}`; p-values are two-sided normal, times the m - 1 comparisons.
+
+    Parameters
+    ----------
+    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
+        Ranks, or any values of which the smaller is better.
+    control : hashable
+        Name of the column that all others are compared with.
+    alpha : float
+        Family-wise significance level.
+
+    Raises
+    ------
+    ValueError
+        As `nemenyi`; also an unknown control.
+
+    Examples
+    --------
+    >>> result = bonferroni_dunn(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]), control="c")
+    >>> round(result.critical_difference, 4), result.significant_pairs
+    (1.1207, [('a', 'c')])
+    """
+    probability(alpha, "alpha")
+    table = complete_table(ranks, "ranks")
+    at = column_of(control, table)
+    doubled = _doubled_ranks(table)
+    n, m = doubled.shape
+    unit = np.sqrt(m * (m + 1) / (6 * n))
+    mean = _mean_ranks(doubled, table)
+    pvalues = np.full((m, m), np.nan)
+    against = np.minimum(1.0, (m - 1) * 2 * stats.norm.sf(np.abs(mean - mean.iloc[at]) / unit))
+    pvalues[at] = pvalues[:, at] = against
+    return NemenyiResult(
+        critical_difference=float(stats.norm.isf(alpha / (2 * (m - 1))) * unit),
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=mean,
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+        control=control,
+    )
+
+
+def column_of(control: Hashable, table: pd.DataFrame) -> int:
+    """Position of the control among the methods."""
+    if control not in table.columns:
+        raise ValueError(f"`control` must be one of the methods {table.columns.tolist()[:12]}, got {control!r}.")
+    return table.columns.get_loc(control)
+
+
+def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
+    r"""Friedman's test where some methods have no result on some datasets (Skillings & Mack 1981).
+
+    Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by :math:`\sqrt{12/(k_i+1)}` and summed to
+    :math:`A_j`; the statistic is :math:`A^T \Sigma^- A` with the permutation covariance of A. Equals `friedman` on a complete
+    table, ties corrected or not.
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets, methods)
+        Values of which the smaller is better (ranks will do); NaN where there is no result.
+    ties : {"correct", "ignore"}
+        "correct" uses the variance of the tied ranks; "ignore" is the original paper's.
+
+    Raises
+    ------
+    ValueError
+        No dataset with two results; fewer than two datasets or methods.
+
+    Examples
+    --------
+    >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
+    >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
+    (4.643, 2, 0.098, ())
+    """
+    one_of(ties, "ties", TIES)
+    table = incomplete_table(table, "table")
+    values = table.to_numpy()
+    count = (~np.isnan(values)).sum(axis=1)
+    dropped = table.index[count < 2].tolist()
+    values, k = values[count >= 2], count[count >= 2, None].astype(float)
+    if not len(values):
+        raise ValueError("`table` must have a dataset with two results, got none. Compare methods on common datasets.")
+    there = ~np.isnan(values)
+    centred = np.where(there, stats.rankdata(values, axis=1, nan_policy="omit") - (k + 1) / 2, 0.0)
+    sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
+    # within a dataset the ranks of two methods have covariance -variance / (k - 1); without ties the factor becomes 1
+    weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1)) if ties == "correct" else np.ones_like(k)
+    met = there.T.astype(float) @ (there * weight)
+    if informative := bool(weight.any()):
+        meets = met
+    else:
+        meets = there.T.astype(float) @ there
+    np.fill_diagonal(met, 0.0)
+    covariance = np.diag(met.sum(axis=1)) - met
+    n_parts, part = connected_components(sparse.csr_array(meets > 0), directed=False)
+    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums) if informative else 0.0
+    df = table.shape[1] - n_parts
+    warnings = []
+    if dropped:
+        warnings.append(f"{len(dropped)} datasets with fewer than two results say nothing and were left out: {_named(dropped)}.")
+    parts = [table.columns[part == i].tolist() for i in range(n_parts)]
+    if n_parts > 1:
+        shown = "; ".join(_named(p) for p in parts)
+        warnings.append(f"the design is not connected: methods of different parts are never compared ({shown}).")
+    if not informative:
+        warnings.append("every dataset ties all methods: there is nothing to test.")
+    return SkillingsMackResult(
+        statistic=statistic,
+        pvalue=float(stats.chi2.sf(statistic, df)),
+        df=df,
+        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
+        dropped=tuple(dropped),
+        parts=parts,
+        n_datasets=len(values),
+        n_methods=table.shape[1],
+        ties=ties,
+        warnings=tuple(warnings),
+    )
+
+
+def _named(names: list[Hashable]) -> str:
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(map(str, names[:12])) + more
+
+
+def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
+    """Kendall's tau-b between every two rankings of the same methods (Kendall 1945).
+
+    Parameters
+    ----------
+    rankings : array_like or pandas.DataFrame, shape (rankings, methods)
+        One row a ranking (of a measure, a scenario); ranks, or values with one direction throughout.
+
+    Returns
+    -------
+    pandas.DataFrame, shape (rankings, rankings)
+        1: same order, -1: reversed; NaN where a ranking ties all methods.
+
+    Raises
+    ------
+    ValueError
+        Empty cells.
+
+    Examples
+    --------
+    >>> kendall(pd.DataFrame([[1, 2, 3], [1, 3, 2], [3, 2, 1]], index=["f1", "recall", "loss"])).round(3).loc["f1"].tolist()
+    [1.0, 0.333, -1.0]
+    """
+    table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
+    values = table.to_numpy(dtype=float)
+    if np.isnan(values).any():
+        raise ValueError(f"`rankings` must have no empty cell, got {int(np.isnan(values).sum())}. Leave those methods out.")
+    agreement = np.zeros((len(values), len(values)))
+    for i in range(1, values.shape[1]):
+        signs = np.sign(values[:, i:] - values[:, : values.shape[1] - i])
+        agreement += signs @ signs.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        untied = np.sqrt(np.diag(agreement))
+        tau = agreement / (untied[:, None] * untied)
+    return pd.DataFrame(np.clip(tau, -1, 1), table.index, table.index)
