@@ -84,7 +84,10 @@ MEASURES: Mapping[str, Measure] = {
         *_measures("dependence", HUELLERMEIER, [
             ("soft_hamming_loss", "min", 0, 1, "mean |s−y| over label cells: binomial and polynomial loss at parameter 1"),
             ("soft_subset_loss", "min", 0, 1, "mean over instances of the largest |s−y|: binomial loss at k=K"),
-            ("binomial_area", "min", 0, 1, "mean of the binomial loss profile over k=1..K"),
+            ("soft_binomial_area", "min", 0, 1, "area under the binomial loss of the scores over (k−1)/(K−1), k=1..K"),
+            ("soft_binomial_slope", "min", 0, 1, "soft_subset_loss − soft_hamming_loss: flat where errors fall together"),
+            ("binomial_area", "min", 0, 1, "area under the binomial loss of the label sets over (k−1)/(K−1), k=1..K"),
+            ("binomial_slope", "min", 0, 1, "subset 0/1 loss − Hamming loss: flat where errors fall together"),
         ]),
         *_measures("hierarchical-set", KOSMOPOULOS, [
             ("h_precision", "max", 0, 1, "precision of the class sets extended by their ancestors"),
