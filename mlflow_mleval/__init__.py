@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 # Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
 _PUBLIC = {
     "Study": "study",
+    "promethee": "analysis.promethee",
     "MlevalError": "errors",
     "friedman": "analysis.ranks",
     "nemenyi": "analysis.ranks",

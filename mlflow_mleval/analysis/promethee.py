@@ -1,0 +1,379 @@
+"""PROMETHEE: many measures of many methods fused into one ranking (Brans & Vincke 1985; Eftimov & Kocev 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mlflow_mleval.analysis.flows import TIE, Array, tied_ranks, unicriterion_flows
+from mlflow_mleval.validation import one_of
+
+#: The preference functions, and by which share of a measure's largest difference R each threshold is set by default.
+PREFERENCES: Mapping[str, Mapping[str, float]] = {
+    "usual": {},
+    "u_shape": {"q": 1 / 10},
+    "v_shape": {"p": 1},
+    "level": {"q": 1 / 10, "p": 1 / 2},
+    "linear": {"q": 1 / 10, "p": 1},
+    "gaussian": {"s": 1 / 3},
+}
+WEIGHTS = ("entropy", "equal")
+#: A weight above this is reported: one measure then outvotes all others together.
+DOMINANT = 0.5
+#: How many offenders an error names before it only counts.
+SHOWN = 12
+
+Preference = str | Mapping[Any, str]
+Weights = str | Mapping[Any, float] | Sequence[float]
+Threshold = float | Mapping[Any, float] | None
+
+
+@dataclass(frozen=True)
+class Gaia:
+    """The GAIA plane: the first two principal components of the flows by measure.
+
+    Attributes
+    ----------
+    methods : pandas.DataFrame
+        Columns x, y: a point a method.
+    measures : pandas.DataFrame
+        Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
+    axis : pandas.Series
+        x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
+    shares : tuple of float
+        Share of the variance of the flows that x and y hold.
+    """
+
+    methods: pd.DataFrame
+    measures: pd.DataFrame
+    axis: pd.Series
+    shares: tuple[float, float]
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance that the plane shows; below about 0.6 it misleads."""
+        return sum(self.shares)
+
+
+@dataclass(frozen=True)
+class PrometheeResult:
+    """Flows and ranking of the methods of one decision matrix.
+
+    Attributes
+    ----------
+    flows : pandas.DataFrame
+        By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank
+        (1 is best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
+    unicriterion : pandas.DataFrame
+        Methods x measures: net flow by each measure alone. Their weighted sum is phi.
+    weights : pandas.Series
+        By measure; they sum to 1.
+    thresholds : pandas.DataFrame
+        By measure: preference, q, p, s; NaN where the function has no such threshold.
+    warnings : tuple of str
+        What a reader must know: constant measures, a weight above 0.5, flows too small to tell apart.
+    """
+
+    flows: pd.DataFrame
+    unicriterion: pd.DataFrame
+    weights: pd.Series
+    thresholds: pd.DataFrame
+    warnings: tuple[str, ...]
+
+    def partial_order(self) -> pd.DataFrame:
+        """PROMETHEE I: what the row is to the column.
+
+        "P": preferred, no worse in phi_plus and phi_minus and better in one; "-": the column is preferred; "I": equal
+        in both; "R": incomparable, better in one and worse in the other.
+        """
+        plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
+        by_plus, by_minus = _sign(plus[:, None] - plus), _sign(minus - minus[:, None])
+        total = by_plus + by_minus
+        words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
+        return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
+
+    def gaia(self) -> Gaia:
+        """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""
+        flows, weights = self.unicriterion.to_numpy(), self.weights.to_numpy()
+        variances, vectors = np.linalg.eigh(flows.T @ flows)
+        plane = np.zeros((len(weights), 2))
+        plane[:, : len(weights)] = vectors[:, ::-1][:, :2]
+        plane *= np.where(weights @ plane < 0, -1.0, 1.0)
+        kept = np.zeros(2)
+        kept[: len(weights)] = np.maximum(variances[::-1][:2], 0)
+        total = max(variances.sum(), kept.sum())
+        shares = kept / total if total > 0 else np.array([1.0, 0.0])
+        names = ["x", "y"]
+        return Gaia(
+            pd.DataFrame(flows @ plane, self.unicriterion.index, names),
+            pd.DataFrame(plane, self.unicriterion.columns, names),
+            pd.Series(weights @ plane, names),
+            (float(shares[0]), float(shares[1])),
+        )
+
+
+def promethee(
+    table: pd.DataFrame | npt.ArrayLike,
+    minimize: Iterable[Any] = (),
+    preference: Preference = "v_shape",
+    weights: Weights = "entropy",
+    p: Threshold = None,
+    q: Threshold = None,
+    s: Threshold = None,
+    drop_constant: bool = False,
+) -> PrometheeResult:
+    """Rank methods by many measures at once: PROMETHEE I and II.
+
+    For methods a, b and measure j let d be the difference of their values, positive where a is better, and P_j(d) in
+    [0, 1] how far a is preferred; π(a,b) = Σ w_j P_j(d). phi_plus(a) is the mean of π(a,b) over the other methods b,
+    phi_minus(a) that of π(b,a), and PROMETHEE II ranks by falling phi = phi_plus - phi_minus (Eftimov & Kocev 2019,
+    eqs. 1-5; their additional factor 1/n only rescales).
+
+    Parameters
+    ----------
+    table : DataFrame or array, shape (m, n)
+        m >= 2 methods x n >= 1 measures; finite numbers. Rows and columns of an array are called 0, 1, ...
+    minimize : iterable of column names
+        The measures of which the smaller value is better.
+    preference : str or mapping of measure to str
+        For d > 0 (P is 0 elsewhere): "usual" 1; "u_shape" [d > q]; "v_shape" d/p up to 1; "level" ½ where d > q, 1 where
+        d > p; "linear" (d-q)/(p-q) held between 0 and 1; "gaussian" 1 - exp(-d²/2s²).
+    weights : {"entropy", "equal"}, mapping of measure to float, or sequence
+        "entropy" as in `entropy_weights`. Given ones must be positive; they are normalised to sum 1.
+    p, q, s : float or mapping of measure to float, optional
+        Thresholds in the units of the measure. By default shares of R, the measure's largest difference in this table:
+        v_shape p = R (Eftimov & Kocev); u_shape q = R/10; level q = R/10, p = R/2; linear q = R/10, p = R; gaussian
+        s = R/3. A default p is at least a given q, and a default q at most a given p.
+    drop_constant : bool
+        Whether a measure that does not differ between methods gets weight 0 (the others are rescaled). It has no flow
+        either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
+
+    Returns
+    -------
+    PrometheeResult
+
+    Raises
+    ------
+    ValueError
+        Missing or infinite values (rows and columns are named), fewer than two methods, no measure, repeated or unknown
+        names, a threshold that is negative, out of order or not used by the function, weights that are not positive.
+
+    Notes
+    -----
+    O(n · m log m) time and O(n · m) memory for all six functions; see `mlflow_mleval.analysis.flows`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.4, 0.2, 0.3]}, index=["a", "b", "c"])
+    >>> promethee(table, minimize=["one_error"], weights="equal").flows.round(3)
+       phi_plus  phi_minus    phi  rank
+    a     0.375      0.375  0.000   2.0
+    b     0.500      0.125  0.375   1.0
+    c     0.125      0.500 -0.375   3.0
+    """
+    frame = _checked(table)
+    methods, measures = frame.index, frame.columns
+    turned = _minimized(minimize, measures)
+    matrix = frame.to_numpy()
+    with np.errstate(over="ignore"):
+        ranges = matrix.max(axis=0) - matrix.min(axis=0)
+    if not np.all(np.isfinite(ranges)):
+        raise ValueError(f"the range of {_names(measures[~np.isfinite(ranges)])} must be a finite number. Rescale the values.")
+    thresholds = _thresholds(preference, {"q": q, "p": p, "s": s}, measures, ranges)
+    share = _weights(weights, matrix, turned, measures)
+    constant = ranges == 0
+    if drop_constant and not constant.all():
+        share = np.where(constant, 0, share) / share[~constant].sum()
+
+    plus, minus, net = np.zeros(len(methods)), np.zeros(len(methods)), np.zeros((len(measures), len(methods)))
+    for j, (function, *limits) in enumerate(thresholds.itertuples(index=False)):
+        if constant[j]:
+            continue
+        column = -matrix[:, j] if turned[j] else matrix[:, j]
+        up, down = unicriterion_flows(np.ascontiguousarray(column), function, *limits)
+        np.subtract(up, down, out=net[j])
+        plus += share[j] * up
+        minus += share[j] * down
+    phi = plus - minus
+    flows = pd.DataFrame({"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}, index=methods)
+    return PrometheeResult(
+        flows,
+        pd.DataFrame(net.T, index=methods, columns=measures),
+        pd.Series(share, index=measures, name="weight"),
+        thresholds,
+        _warnings(measures, constant, share, phi),
+    )
+
+
+def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False) -> pd.Series:
+    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12).
+
+    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the
+    mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e).
+
+    Parameters
+    ----------
+    table : DataFrame or array, shape (m, n)
+        Methods x measures, finite.
+    minimize : iterable of column names
+        The measures of which the smaller value is better.
+    drop_constant : bool
+        Whether a measure that does not differ between methods gets weight 0. Kept, as in the paper, all its shares are
+        1/m, the largest entropy there is, so that its weight is the smallest.
+
+    Returns
+    -------
+    pandas.Series
+        By measure; they sum to 1.
+
+    Raises
+    ------
+    ValueError
+        Missing or infinite values, no row or no column, repeated or unknown names.
+
+    >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
+    {'f1': 0.7916, 'accuracy': 0.2084}
+    """
+    frame = _checked(table)
+    matrix = frame.to_numpy()
+    share = _entropy(matrix, _minimized(minimize, frame.columns))
+    constant = matrix.max(axis=0) == matrix.min(axis=0)
+    if drop_constant and not constant.all():
+        share = np.where(constant, 0, share) / share[~constant].sum()
+    return pd.Series(share, index=frame.columns, name="weight")
+
+
+def _entropy(matrix: Array, turned: npt.NDArray[np.bool_]) -> Array:
+    m = len(matrix)
+    low, high = matrix.min(axis=0), matrix.max(axis=0)
+    constant = low == high
+    scaled = np.where(turned, high - matrix, matrix - low) / np.where(constant, 1, high - low)
+    scaled[:, constant] = 1
+    x = scaled / scaled.sum(axis=0)
+    entropy = (x * np.exp(1 - x) + (1 - x) * np.exp(x) - 1).sum(axis=0) / (np.expm1(0.5) * m)
+    information = np.maximum(1 - entropy, 0)
+    total = information.sum()
+    return information / total if total > 0 else np.full(len(low), 1 / len(low))
+
+
+def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
+    if not isinstance(table, pd.DataFrame):
+        table = np.asarray(table)
+        if table.ndim != 2:
+            raise ValueError(f"`table` must be methods x measures (two dimensions), got {table.ndim}.")
+        table = pd.DataFrame(table)
+    if table.shape[1] < 1 or table.shape[0] < 2:
+        raise ValueError(f"`table` must hold at least two methods and one measure, got {table.shape[0]} x {table.shape[1]}.")
+    for names, what in ((table.index, "method"), (table.columns, "measure")):
+        if names.has_duplicates:
+            raise ValueError(f"`table` must name each {what} once, got {_names(names[names.duplicated()].unique())} repeatedly.")
+    if other := [c for c, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]:
+        raise ValueError(f"`table` must hold numbers, but {_names(other)} does not. Convert or leave it out.")
+    table = table.astype(float)
+    rows, columns = np.nonzero(~np.isfinite(table.to_numpy()))
+    if len(rows):
+        cells = [f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})" for i, j in zip(rows, columns, strict=True)][:SHOWN]
+        more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+        raise ValueError(
+            f"`table` must hold finite numbers, got {len(rows)} that are not: {', '.join(cells)}{more}. "
+            "Fill them by a policy for missing values, or leave the method or the measure out."
+        )
+    return table
+
+
+def _minimized(minimize: Iterable[Any], measures: pd.Index) -> npt.NDArray[np.bool_]:
+    wanted = [minimize] if isinstance(minimize, str) else list(minimize)
+    _known(wanted, measures, "minimize")
+    return measures.isin(wanted)
+
+
+def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
+    if unknown := [name for name in names if name not in measures]:
+        raise ValueError(f"`{argument}` must name measures of the table, got {_names(unknown)}; it has {_names(measures)}.")
+
+
+def _names(names: Iterable[Any]) -> str:
+    names = [repr(str(n)) for n in names]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _weights(weights: Weights, matrix: Array, turned: npt.NDArray[np.bool_], measures: pd.Index) -> Array:
+    if isinstance(weights, str):
+        one_of(weights, "weights", WEIGHTS)
+        return _entropy(matrix, turned) if weights == "entropy" else np.full(len(measures), 1 / len(measures))
+    if isinstance(weights, Mapping | pd.Series):
+        weights = dict(weights)
+        _known(weights, measures, "weights")
+        if lacking := [name for name in measures if name not in weights]:
+            raise ValueError(f"`weights` must give every measure one, got none for {_names(lacking)}.")
+        weights = [weights[name] for name in measures]
+    share = np.asarray(weights, dtype=float)
+    if share.shape != (len(measures),):
+        raise ValueError(f"`weights` must hold one number a measure, {len(measures)} in all, got shape {share.shape}.")
+    if not (np.all(np.isfinite(share)) and np.all(share > 0)):
+        raise ValueError(f"`weights` must be positive numbers, got {share.tolist()}. Leave out measures that should not count.")
+    return share / share.sum()
+
+
+def _thresholds(preference: Preference, given: dict[str, Threshold], measures: pd.Index, ranges: Array) -> pd.DataFrame:
+    """By measure: preference, q, p, s. A constant measure keeps what is given; its flows are 0 whatever that is."""
+    if isinstance(preference, str):
+        functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
+    else:
+        _known(preference, measures, "preference")
+        if lacking := [name for name in measures if name not in preference]:
+            raise ValueError(f"`preference` must give every measure a function, got none for {_names(lacking)}.")
+        functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            _known(value, measures, key)
+            idle = [name for name in value if key not in PREFERENCES[functions[name]]]
+        else:
+            used = value is None or any(key in PREFERENCES[f] for f in functions.values())
+            idle = [] if used else list(measures)
+        if idle:
+            raise ValueError(f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function of {_names(idle)}.")
+    rows = []
+    for name, spread in zip(measures, ranges, strict=True):
+        shares = PREFERENCES[functions[name]]
+        fixed = {key: _limit(given[key], key, name) for key in shares}
+        row = {key: share * spread if fixed[key] is None else fixed[key] for key, share in shares.items()}
+        if len(shares) == 2 and row["q"] > row["p"]:
+            if fixed["q"] is not None and fixed["p"] is not None:
+                raise ValueError(f"`p` must not be smaller than `q`, got p={row['p']}, q={row['q']} for {str(name)!r}.")
+            row["q"] = row["p"] = row["q"] if fixed["p"] is None else row["p"]
+        rows.append({"preference": functions[name], "q": np.nan, "p": np.nan, "s": np.nan} | row)
+    return pd.DataFrame(rows, index=measures)
+
+
+def _limit(value: Threshold, key: str, name: Any) -> float | None:
+    """The threshold given for one measure; None where none is."""
+    if isinstance(value, Mapping):
+        value = value.get(name)
+    if value is None:
+        return None
+    number = float(value)
+    if not (np.isfinite(number) and (number > 0 or (key == "q" and number == 0))):
+        raise ValueError(f"`{key}` must be {'zero or ' if key == 'q' else ''}a positive number, got {value!r} for {str(name)!r}.")
+    return number
+
+
+def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, phi: Array) -> tuple[str, ...]:
+    found = []
+    if constant.any():
+        found.append(f"{_names(measures[constant])} has the same value for every method and cannot tell them apart.")
+    if len(share) > 1 and share.max() > DOMINANT:
+        found.append(f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes all other measures.")
+    if not constant.all() and np.ptp(phi) < 1000 * TIE:
+        found.append("the net flows are too close to zero to be told apart; a threshold is far larger than the differences.")
+    return tuple(found)
+
+
+def _sign(difference: Array) -> Array:
+    """Sign of a difference of flows; 0 where it is within the tolerance."""
+    return np.where(np.abs(difference) <= TIE, 0.0, np.sign(difference))
