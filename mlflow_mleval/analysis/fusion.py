@@ -95,7 +95,7 @@ def fuse(
     {'b': 1.0, 'a': 2.0}
     """
     study = study.complete()
-    if not isinstance(weights, str | Mapping):
+    if not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
         weights = dict(zip(study.measures, weights, strict=True))
     options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     results = {
@@ -104,7 +104,8 @@ def fuse(
     }
 
     def table(field: str) -> pd.DataFrame:
-        return pd.DataFrame({dataset: result.flows[field] for dataset, result in results.items()}).T.rename_axis(index="dataset", columns="method")
+        rows = [result.flows[field].to_numpy() for result in results.values()]
+        return pd.DataFrame(rows, pd.Index(list(results), name="dataset"), pd.Index(study.methods, name="method"))
 
     ranks, flows = table("rank"), {name: table(name) for name in ("phi_plus", "phi_minus", "phi")}
     mean_rank = ranks.mean()

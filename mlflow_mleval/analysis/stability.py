@@ -1,0 +1,506 @@
+"""How sure a fused ranking is: what weights, methods, preference functions and policies would change it.
+
+Everything starts from a Fusion. Net flows are sums of the flows by measure times the weights, so that weights can be
+moved without computing flows again; thresholds stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from mlflow_mleval.analysis.flows import TIE, Array, tied_ranks
+from mlflow_mleval.analysis.fusion import Fusion, fuse
+from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.study import MISSING, Study
+
+#: Breakpoints of a weight factor closer than this, relative to their size, are one.
+SAME = 1e-11
+#: How many numbers a work array holds at most.
+CHUNK = 4_000_000
+
+
+@dataclass(frozen=True)
+class WeightIntervals:
+    """How far the weight of each measure alone may move.
+
+    Attributes
+    ----------
+    leaders : tuple of str
+        The methods with the best mean rank now; one, unless they tie.
+    table : pandas.DataFrame
+        By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
+        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same;
+        rival_low and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with
+        ``order_`` in front for the whole ranking by mean rank.
+    """
+
+    leaders: tuple[str, ...]
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Dethronement:
+    """The smallest changes of weights that cost a leader the lead, by two criteria.
+
+    Attributes
+    ----------
+    leader_by_rank : str
+        The method with the best mean rank, which `single` is about.
+    single : pandas.Series or None
+        The smallest change of one measure's weight, the others rescaled, after which another method has the best mean
+        rank or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single
+        weight does it.
+    leader_by_flow : str
+        The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
+    rival : str or None
+        Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
+    distances : pandas.Series
+        By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
+        change within the simplex is enough. Ascending.
+    change : pandas.Series
+        By measure: that smallest change δ for `rival`, to be added to the weights of every dataset.
+    warnings : tuple of str
+        Says so where the two leaders are not the same method.
+    """
+
+    leader_by_rank: str
+    single: pd.Series | None
+    leader_by_flow: str
+    rival: str | None
+    distances: pd.Series
+    change: pd.Series
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RankAcceptability:
+    """How often each method takes each rank under random weights (SMAA-2, Lahdelma & Salminen 2001).
+
+    Attributes
+    ----------
+    acceptability : pandas.DataFrame
+        Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they cover
+        equally, so rows and columns sum to 1.
+    central_weights : pandas.DataFrame
+        Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
+    n_draws, seed : int
+        How many weight vectors, from which seed.
+    """
+
+    acceptability: pd.DataFrame
+    central_weights: pd.DataFrame
+    n_draws: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """The ranking with each method left out in turn, thresholds and weights computed again.
+
+    Attributes
+    ----------
+    ranks : pandas.DataFrame
+        Left-out method x method: overall rank among the others; NaN on the diagonal.
+    reversals : pandas.DataFrame
+        One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
+    winners : pandas.Series
+        By left-out method: who leads then.
+    winner_changes : dict of str to str
+        Left-out method -> new leader, where a method other than the leader is left out and the lead passes on.
+    """
+
+    ranks: pd.DataFrame
+    reversals: pd.DataFrame
+    winners: pd.Series
+    winner_changes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The ranking under other preference functions, weights and policies for missing values.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets,
+        chosen (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
+    impossible : dict of str to str
+        Policy -> why it gives no ranking.
+    """
+
+    table: pd.DataFrame
+    impossible: dict[str, str]
+
+
+def weight_intervals(fusion: Fusion) -> WeightIntervals:
+    """How far the weight of each measure may move before the leader, or the order, by mean rank changes.
+
+    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a
+    dataset two methods then change places at most once, where their net flows, two lines in the factor, cross. Mean
+    ranks are constant between such crossings, so that the intervals are exact: at every crossing, outward from factor 1,
+    the ranks are brought up to date until leader and order have changed. A tie at factor 1 counts: an interval ends at
+    1 where the smallest move makes the leader another.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        What `fuse` returned.
+
+    Returns
+    -------
+    WeightIntervals
+
+    Notes
+    -----
+    O(n · D · m³) time for m methods, n measures and D datasets at worst; stops at the last change.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
+    >>> found.leaders, found.table.rival_low["f1"], found.table.weight_low.round(9).to_dict()
+    (('b',), 'a', {'f1': 0.5, 'one_error': 0.0})
+    """
+    methods = list(fusion.ranking.index)
+    flows, weights = _by_measure(fusion, methods)
+    a, b = np.triu_indices(len(methods), 1)
+    leaders: tuple[str, ...] = ()
+    rows = {}
+    for j, measure in enumerate(fusion.study.measures):
+        own = flows[:, :, j] * (weights[:, None, j] > 0)
+        others = np.einsum("dmj,dj->dm", np.delete(flows, j, axis=2), np.delete(weights, j, axis=1))
+        slope, fixed = (_clean(x[:, a] - x[:, b]) for x in (own, others))
+        slope *= weights[:, None, j]
+        now = _clean(fixed + slope)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossing = np.where(now == 0, 1.0, -fixed / slope)
+        sums = np.zeros((len(weights), len(methods)))
+        np.add.at(sums, (slice(None), a), -np.sign(now))
+        np.add.at(sums, (slice(None), b), np.sign(now))
+        start = sums.sum(axis=0).astype(np.int64)
+        dataset, pair = np.nonzero((slope != 0) & (crossing > 0))
+        at, up = crossing[dataset, pair], np.sign(slope[dataset, pair]).astype(np.int64)
+        row = {"weight": weights[:, j].mean()}
+        for side, toward, beyond in (("low", -1, at <= 1), ("high", 1, at >= 1)):
+            part = np.flatnonzero(beyond)
+            part = part[np.argsort(toward * at[part], kind="stable")]
+            size = np.where(at[part] == 1, 1, 2) * up[part] * toward
+            change = _first_changes(start, at[part], a[pair[part]], b[pair[part]], size)
+            for prefix, (factor, lead) in zip(("", "order_"), change, strict=True):
+                limit = (np.inf if toward > 0 else 0.0) if factor is None else factor
+                row[f"{prefix}factor_{side}"] = limit
+                row[f"{prefix}weight_{side}"] = _scaled(weights[:, j], limit)
+                if not prefix:
+                    row[f"rival_{side}"] = None if factor is None else methods[_newcomer(start, lead)]
+        rows[measure] = row
+        leaders = tuple(methods[i] for i in np.flatnonzero(start == start.min()))
+    table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
+    return WeightIntervals(leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name}))
+
+
+_INTERVAL_COLUMNS = [
+    "weight", "factor_low", "factor_high", "weight_low", "weight_high", "rival_low", "rival_high",
+    "order_factor_low", "order_factor_high", "order_weight_low", "order_weight_high",
+]  # fmt: skip
+
+
+def _first_changes(
+    start: npt.NDArray[np.int64], at: Array, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp], size: npt.NDArray[np.int64]
+) -> list[tuple[float | None, npt.NDArray[np.int64]]]:
+    """Where, along the events, the set of leaders first changes, and where the order does; with the rank sums beyond.
+
+    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e].
+    """
+    order = np.argsort(start, kind="stable")
+    steps, lead = np.sign(np.diff(start[order])), start == start.min()
+    found: list[tuple[float | None, npt.NDArray[np.int64]]] = [(None, start), (None, start)]
+    ends = np.append(np.abs(np.diff(at)) > SAME * at[1:], True) if len(at) else np.zeros(0, bool)
+    sums, length = start, max(CHUNK // len(start), 1)
+    for first in range(0, len(at), length):
+        chunk = slice(first, first + length)
+        moves = np.zeros((len(at[chunk]), len(start)), dtype=np.int64)
+        e = np.arange(len(moves))
+        moves[e, a[chunk]] -= size[chunk]
+        moves[e, b[chunk]] += size[chunk]
+        state = sums + np.cumsum(moves, axis=0)
+        sums = state[-1]
+        state, where = state[ends[chunk]], at[chunk][ends[chunk]]
+        if found[0][0] is None:
+            same = (state == state.min(axis=1, keepdims=True)) == lead
+            found[0] = _first(~same.all(axis=1), where, state, found[0])
+        if found[1][0] is None:
+            same = np.sign(np.diff(state[:, order], axis=1)) == steps
+            found[1] = _first(~same.all(axis=1), where, state, found[1])
+        if all(factor is not None for factor, _ in found):
+            break
+    return found
+
+
+def _first(changed, where, state, default):
+    hits = np.flatnonzero(changed)
+    return (float(where[hits[0]]), state[hits[0]]) if len(hits) else default
+
+
+def _newcomer(start: npt.NDArray[np.int64], beyond: npt.NDArray[np.int64]) -> int:
+    """Who leads beyond and did not before, else who still leads; the first in the ranking."""
+    lead, before = beyond == beyond.min(), start == start.min()
+    new = lead & ~before
+    return int(np.flatnonzero(new if new.any() else lead)[0])
+
+
+def _scaled(weights: Array, factor: float) -> float:
+    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum to 1."""
+    if np.isinf(factor):
+        return float(np.mean(weights > 0))
+    return float(np.mean(factor * weights / (1 - weights + factor * weights)))
+
+
+def _clean(difference: Array) -> Array:
+    """Differences of flows with those within the tolerance set to exactly zero."""
+    return np.where(np.abs(difference) <= TIE, 0.0, difference)
+
+
+def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
+    """Flows by measure, datasets x methods x measures, and weights, datasets x measures."""
+    flows = np.stack([result.unicriterion.loc[methods].to_numpy() for result in fusion.results.values()])
+    return flows, fusion.weights.to_numpy()
+
+
+def dethrone(fusion: Fusion) -> Dethronement:
+    """The smallest changes of weights that cost the leader the lead.
+
+    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank*
+    pass to another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every
+    dataset and keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches
+    the leader's *net flow averaged over datasets*? The second is a linear programme per rival; since weight moved from
+    measure i to measure k changes the difference in proportion to g_k - g_i, it is solved by moving weight to the
+    measure that favours the rival most, from the others in order of how much they favour the leader.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        What `fuse` returned.
+
+    Returns
+    -------
+    Dethronement
+    """
+    intervals = weight_intervals(fusion)
+    best = None
+    for measure, row in intervals.table.iterrows():
+        for side in ("low", "high"):
+            if row[f"rival_{side}"] is not None:
+                change = row[f"weight_{side}"] - row.weight
+                if best is None or abs(change) < abs(best["change"]):
+                    to, rival = row[f"weight_{side}"], row[f"rival_{side}"]
+                    best = {"measure": measure, "weight": row.weight, "to": to, "change": change, "rival": rival}
+    methods = list(fusion.ranking.index)
+    flows, weights = _by_measure(fusion, methods)
+    mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
+    room = weights.min(axis=0)
+    top = int(phi.argmax())
+    changes = {name: _smallest_shift(phi[top] - phi[i], mean[i] - mean[top], room) for i, name in enumerate(methods) if i != top}
+    distances = pd.Series({name: np.inf if d is None else np.abs(d).sum() / 2 for name, d in changes.items()}, dtype=float)
+    distances = distances.sort_values(kind="stable")
+    rival = distances.index[0] if np.isfinite(distances.iloc[0]) else None
+    change = np.full(len(room), np.nan) if rival is None else changes[rival]
+    doubts = ()
+    if methods[top] != methods[0]:
+        doubts = (
+            f"{methods[0]} leads by mean rank and {methods[top]} by mean net flow: the change of a single weight is about the "
+            "first, the change of all weights about the second.",
+        )
+    return Dethronement(
+        methods[0], None if best is None else pd.Series(best), methods[top], rival, distances,
+        pd.Series(change, index=fusion.weights.columns), doubts,
+    )  # fmt: skip
+
+
+def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
+    """The change of weights that makes up a deficit at least cost; None where the room is not enough.
+
+    Weight j earns gain[j] a unit and at most room[j] of it can be taken away.
+    """
+    target = int(gain.argmax())
+    givers = np.argsort(gain, kind="stable")
+    profit = gain[target] - gain[givers]
+    earned = np.cumsum(profit * room[givers])
+    change = np.zeros(len(gain))
+    if deficit <= TIE:
+        return change
+    if earned[-1] < deficit:
+        return None
+    last = int(np.searchsorted(earned, deficit))
+    change[givers[:last]] = -room[givers[:last]]
+    change[givers[last]] = -(deficit - (earned[last - 1] if last else 0.0)) / profit[last]
+    change[target] -= change.sum()
+    return change
+
+
+def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> RankAcceptability:
+    """How often each method takes each overall rank when nothing is known about the weights.
+
+    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by
+    the mean of these ranks.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        What `fuse` returned; its own weights play no part.
+    n_draws : int
+        Number of weight vectors.
+    seed : int
+        Of numpy's default generator.
+
+    Returns
+    -------
+    RankAcceptability
+    """
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    methods, measures = list(fusion.ranking.index), fusion.study.measures
+    flows, _ = _by_measure(fusion, methods)
+    m = len(methods)
+    rng = np.random.default_rng(seed)
+    counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
+    step = max(CHUNK // m, 1)
+    for first in range(0, n_draws, step):
+        weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_draws - first))
+        mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
+        ranks = tied_ranks(mean)
+        tied = _tie_sizes(ranks)
+        lowest = (ranks - (tied - 1) / 2).astype(np.intp)
+        for offset in range(int(tied.max())):
+            here = tied > offset
+            method = np.nonzero(here)[1]
+            np.add.at(counts, (method, lowest[here] - 1 + offset), 1 / tied[here])
+        central += (np.where(lowest == 1, 1 / tied, 0)).T @ weights
+    with np.errstate(invalid="ignore", divide="ignore"):
+        central /= counts[:, :1]
+    return RankAcceptability(
+        pd.DataFrame(counts / n_draws, methods, pd.RangeIndex(1, m + 1, name="rank")),
+        pd.DataFrame(central, methods, measures),
+        n_draws,
+        seed,
+    )
+
+
+def _tie_sizes(ranks: Array) -> npt.NDArray[np.intp]:
+    """How many methods of the row share each rank."""
+    order = np.argsort(ranks, axis=1)
+    v = np.take_along_axis(ranks, order, axis=1)
+    group = np.cumsum(np.diff(v, axis=1, prepend=v[:, :1]) > 0, axis=1) + np.arange(len(v))[:, None] * ranks.shape[1]
+    sizes = np.bincount(group.ravel(), minlength=ranks.size)[group]
+    out = np.empty_like(sizes)
+    np.put_along_axis(out, order, sizes, axis=1)
+    return out
+
+
+def leave_one_out(fusion: Fusion) -> LeaveOneOut:
+    """Whether the order of methods depends on the presence of a third one (rank reversal).
+
+    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        Of at least three methods.
+
+    Returns
+    -------
+    LeaveOneOut
+
+    Raises
+    ------
+    ValueError
+        Fewer than three methods.
+    """
+    methods = list(fusion.ranking.index)
+    if len(methods) < 3:
+        raise ValueError(f"`fusion` must hold at least three methods to leave one out, got {len(methods)}.")
+    before = fusion.ranking["rank"].to_numpy()
+    ranks, winners, reversals = {}, {}, []
+    for left_out in methods:
+        ranking = fusion.refit(fusion.study.select(methods=[x for x in methods if x != left_out])).ranking
+        winners[left_out] = ranking.index[0]
+        after = ranking["rank"].reindex(methods)
+        ranks[left_out] = after
+        after = after.to_numpy()
+        flipped = (before[:, None] < before) & (after[:, None] > after)
+        reversals += [(left_out, methods[i], methods[k]) for i, k in zip(*np.nonzero(flipped), strict=True)]
+    changes = {out: new for out, new in winners.items() if out != methods[0] and new != methods[0]}
+    return LeaveOneOut(
+        pd.DataFrame(ranks).T,
+        pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"]),
+        pd.Series(winners),
+        changes,
+    )
+
+
+def sensitivity(
+    study: Study,
+    preference: Preference = "v_shape",
+    weights: Weights = "entropy",
+    p: Threshold = None,
+    q: Threshold = None,
+    s: Threshold = None,
+    drop_constant: bool = False,
+) -> Sensitivity:
+    """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
+
+    Functions and weights vary under the study's own policy; policies vary under the chosen function and weights. Given
+    thresholds stay with the chosen function; the other functions take their default ones.
+
+    Parameters
+    ----------
+    study : Study
+        With a policy for its empty cells, before that is applied.
+    preference, weights, p, q, s, drop_constant
+        What was chosen, as in `fuse`.
+
+    Returns
+    -------
+    Sensitivity
+    """
+    chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
+    scenarios = [chosen]
+    for function in PREFERENCES:
+        limits = {"p": p, "q": q, "s": s} if function == preference else {}
+        for scheme in WEIGHTS:
+            other = {"preference": function, "weights": scheme, "drop_constant": drop_constant, **limits}
+            if other != chosen:
+                scenarios.append(other)
+    rows = [_scenario(study, "function", options, options is chosen) for options in scenarios]
+    impossible = {}
+    for policy in [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]:
+        try:
+            rows.append(_scenario(study.complete(policy), "policy", chosen, policy == study.missing, study.methods))
+        except (MissingResultsError, ValueError) as error:
+            impossible[policy] = str(error)
+    return Sensitivity(pd.concat(rows, ignore_index=True), impossible)
+
+
+def _scenario(
+    study: Study, varies: str, options: Mapping[str, Any], chosen: bool, methods: list[str] | None = None
+) -> pd.DataFrame:
+    fusion = fuse(study, **options)
+    ranking = fusion.ranking[["rank", "mean_rank"]].reindex(methods or fusion.study.methods)
+    labels = {
+        "varies": varies,
+        "preference": options["preference"] if isinstance(options["preference"], str) else "given",
+        "weights": options["weights"] if isinstance(options["weights"], str) else "given",
+        "missing": fusion.study.missing,
+        "n_datasets": len(fusion.study.datasets),
+        "chosen": chosen,
+    }
+    frame = ranking.rename_axis("method").reset_index()
+    for place, (name, value) in enumerate(labels.items()):
+        frame.insert(place, name, value)
+    return frame
