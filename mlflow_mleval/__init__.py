@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 # Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
 _PUBLIC = {
+    "Evaluation": "evaluation",
+    "evaluate": "evaluation",
     "Study": "study",
     "promethee": "analysis.promethee",
     "MlevalError": "errors",
