@@ -7,7 +7,6 @@ every parameter; the errors of hard predictions are 0 or 1, so the number of wro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.measures.pairs import blocks, error_blocks, truth_and_scores
+from mlflow_mleval.validation import binary_matrix, matrix_shape, one_of, same_shape
 
 FAMILIES = ("binomial", "polynomial")
 
@@ -24,7 +24,7 @@ FAMILIES = ("binomial", "polynomial")
 ALPHAS: NDArray[np.float64] = np.geomspace(1, 1000, 31)
 ALPHAS.flags.writeable = False
 
-_BLOCK = 1 << 17  # cells handled at a time: a megabyte of errors, which stays in the cache
+_MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for ten thousand labels
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def binomial_weights(n_labels: int, ks: ArrayLike | None = None) -> NDArray[np.f
            [1.   , 0.   , 0.   , 0.   ]])
     """
     ks = _parameters("binomial", n_labels, ks)[:, None]
-    left = np.arange(n_labels - 1, 0, -1)
+    left = np.arange(n_labels - 1, 0, -1, dtype=float)  # labels below the i-th largest error, i = 1..K-1
     return np.cumprod(np.hstack([ks / n_labels, np.maximum(left - ks + 1, 0) / left]), axis=1)
 
 
@@ -150,13 +150,13 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1].
 
     >>> order_statistic_sums([[0, 1, 1], [0, 0, 1]], [[0.25, 1.0, 0.5], [0.5, 0.0, 0.25]])
     array([1.25, 0.75, 0.  ])
     """
-    y_true, y_score = _pair(y_true, y_score, "y_score")
+    y_true, y_score = truth_and_scores(y_true, y_score)
     n_labels = y_true.shape[1]
     if sparse.issparse(y_true) and sparse.issparse(y_score):
         errors = abs(y_score.astype(float) - y_true.astype(float))
@@ -165,24 +165,10 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
         place = np.arange(errors.nnz) - errors.indptr[rows]
         return np.bincount(place, weights=errors.data[order], minlength=n_labels)
     sums = np.zeros(n_labels)
-    for _, errors in error_blocks(y_true, y_score):
+    for _, _, errors in error_blocks(y_true, y_score):
         errors.sort(axis=1)
         sums += errors.sum(axis=0)
-    return sums[::-1]
-
-
-def error_blocks(y_true: Any, y_score: Any) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:
-    """Blocks of rows of a checked pair of matrices: the truth, and abs(y_score - y_true) in a buffer that is used again."""
-    n_rows, n_labels = y_true.shape
-    step = max(1, _BLOCK // n_labels)
-    buffer = np.empty((min(step, n_rows), n_labels))
-    for start in range(0, n_rows, step):
-        truth, score = (
-            m[start : start + step].toarray() if sparse.issparse(m) else m[start : start + step] for m in (y_true, y_score)
-        )
-        errors = buffer[: len(truth)]
-        np.subtract(score, truth, out=errors)
-        yield truth, np.abs(errors, out=errors)
+    return sums[::-1].copy()
 
 
 def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
@@ -199,49 +185,36 @@ def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         Shapes differ, or an entry other than 0 or 1.
 
     >>> error_histogram([[0, 1, 1], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]])
     array([1, 1, 0, 0])
     """
-    y_true, y_pred = _pair(y_true, y_pred, "y_pred")
+    y_true, y_pred = binary_matrix(y_true, "y_true"), binary_matrix(y_pred, "y_pred")
+    same_shape(y_pred, "y_pred", y_true, "y_true")
     n_rows, n_labels = y_true.shape
-    counts = np.empty(n_rows, dtype=np.int64)
     if sparse.issparse(y_true) and sparse.issparse(y_pred):
-        counts[:] = np.asarray(abs(y_pred.astype(np.int8) - y_true.astype(np.int8)).sum(axis=1, dtype=np.int64)).ravel()
+        wrong = abs(y_pred.astype(np.int8) - y_true.astype(np.int8))
+        counts = np.asarray(wrong.sum(axis=1, dtype=np.int64)).ravel()
     else:
+        counts = np.empty(n_rows, dtype=np.int64)
         ones = np.ones(n_labels, dtype=np.float32)  # a matrix product counts fastest, and exactly up to 2**24 labels
-        step = max(1, _BLOCK // n_labels)
-        for start in range(0, n_rows, step):
-            truth, pred = (
-                m[start : start + step].toarray() if sparse.issparse(m) else m[start : start + step] for m in (y_true, y_pred)
-            )
-            counts[start : start + step] = (truth != pred).astype(np.float32) @ ones
+        for rows, truth, pred in blocks(y_true, y_pred):
+            counts[rows] = (truth != pred).astype(np.float32) @ ones
     return np.bincount(counts, minlength=n_labels + 1)
-
-
-def _pair(y_true: Any, predicted: Any, name: str) -> tuple[Any, Any]:
-    """Both matrices as ndarray or csr, checked: two-dimensional, of one shape, the truth 0 or 1, scores in [0, 1]."""
-    pair = []
-    for matrix, label in ((y_true, "y_true"), (predicted, name)):
-        matrix = sparse.csr_array(matrix) if sparse.issparse(matrix) else np.asarray(matrix)
-        if matrix.ndim != 2 or not all(matrix.shape):
-            raise ValueError(
-                f"`{label}` must be a matrix of instances by labels with at least one of each, got shape {matrix.shape}."
-            )
-        pair.append(matrix)
-    if pair[0].shape != pair[1].shape:
-        raise ValueError(f"`{name}` must have the shape of `y_true`, {pair[0].shape}, got {pair[1].shape}.")
-    return pair[0], pair[1]
 
 
 # ---- profiles ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """The loss of one method over a family of losses that ask for more and more labels to be right together.
+
+    The family starts at the Hamming loss and ends at the subset 0/1 loss. The profile of a method whose errors fall
+    together is flat, that of a method that spreads them over the instances is steep: it is less aware of the
+    dependence of labels, however good it is at either end (Hüllermeier et al. 2022, sections 4.4 and 5.3).
 
     Attributes
     ----------
@@ -256,7 +229,15 @@ class Profile:
         K.
     hamming, subset : float
         The two ends, exact whatever the parameters: the mean error, and the mean over instances of the largest error
-        (for hard predictions the Hamming loss and the subset 0/1 loss).
+        (for hard predictions the Hamming loss and the subset 0/1 loss). 0 is best.
+
+    >>> a, b = profile_from_histogram([64, 48, 12, 1]), profile_from_histogram([1, 0, 0, 1])
+    >>> a.losses.round(3), b.losses
+    (array([0.2  , 0.36 , 0.488]), array([0.5, 0.5, 0.5]))
+    >>> round(a.area, 3), round(a.slope, 3), round(a.relative_gain, 3)
+    (0.352, 0.288, 0.24)
+    >>> b.area, b.slope, b.relative_gain
+    (0.5, 0.0, 1.0)
     """
 
     family: Literal["binomial", "polynomial"]
@@ -266,6 +247,102 @@ class Profile:
     n_labels: int
     hamming: float
     subset: float
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """Place of each parameter between Hamming (0) and subset 0/1 (1), shape (P,).
+
+        (k-1)/(K-1) for the binomial family; for the polynomial one log(alpha) over the logarithm of the largest alpha.
+        """
+        if self.family == "binomial":
+            return (self.parameters - 1) / max(self.n_labels - 1, 1)
+        return np.log(self.parameters) / max(np.log(self.parameters[-1]), np.finfo(float).tiny)
+
+    @property
+    def area(self) -> float:
+        """Area under the losses over `positions`, divided by the width: the mean loss over the degrees of dependence.
+
+        Trapezoids; in [hamming, subset]; 0 is best. One number for the whole profile: it grows with the level and with
+        the slope.
+        """
+        if len(self.losses) == 1:
+            return float(self.losses[0])
+        at = self.positions
+        return float(np.sum((self.losses[1:] + self.losses[:-1]) * np.diff(at)) / (2 * (at[-1] - at[0])))
+
+    @property
+    def slope(self) -> float:
+        """Mean slope of the profile from Hamming (0) to subset 0/1 (1): ``subset - hamming``, in [0, 1].
+
+        0 is flat: the errors fall together, the method is most aware of dependence. A method that is always wrong is
+        flat too, so the slope says nothing without the level.
+        """
+        return self.subset - self.hamming
+
+    @property
+    def relative_gain(self) -> float:
+        """How far the area lies below the largest that the same Hamming loss allows, in [0, 1]; 1 is best.
+
+        With a given Hamming loss h the profile is lowest where all errors fall on the same instances (flat at h: gain
+        1), and highest where every instance has equally many wrong labels (gain 0). Unlike the slope it does not
+        depend on the level. NaN where the two coincide: one label, or no error, or nothing right.
+        """
+        wrong = self.hamming * self.n_labels  # per instance, in the worst case first one label, then the next
+        even = _profile(np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind)
+        room = even.area - self.hamming
+        return (even.area - self.area) / room if room > 1e-12 else float("nan")
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The summaries that an evaluation reports, by the names of the registry; smaller is better for all of them.
+
+        Hard predictions: ``binomial_area``, ``binomial_slope`` (the ends are ``hamming_loss`` and
+        1 - ``subset_accuracy``). Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``,
+        ``soft_binomial_slope``.
+
+        Raises
+        ------
+        ValueError
+            The profile is not the binomial one over all of k = 1..K, for which these names are reserved.
+        """
+        if self.family != "binomial" or len(self.parameters) != self.n_labels:
+            raise ValueError(
+                f"`measures` must come from a binomial profile over all k = 1..{self.n_labels}, got a {self.family} one "
+                f"over {len(self.parameters)} parameters. Read `area`, `slope` and the ends instead."
+            )
+        if self.kind == "hard":
+            return {"binomial_area": self.area, "binomial_slope": self.slope}
+        ends = {"soft_hamming_loss": self.hamming, "soft_subset_loss": self.subset}
+        return {**ends, "soft_binomial_area": self.area, "soft_binomial_slope": self.slope}
+
+
+def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
+    """The profile of scores, or of predicted label sets.
+
+    Parameters
+    ----------
+    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
+    predicted : array or scipy.sparse matrix, shape (N, K)
+        Floats are scores in [0, 1]: their errors are sorted once. Booleans and integers 0 and 1 are label sets: their
+        wrong labels are counted, which is several times faster.
+    family : {"binomial", "polynomial"}
+    parameters : array, shape (P,), optional
+        Increasing; by default k = 1..K, or `ALPHAS`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `order_statistic_sums`, `error_histogram` and `profile_from_means` do.
+
+    >>> loss_profile([[0, 1, 1], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]]).losses.round(4)
+    array([0.1667, 0.3333, 0.5   ])
+    >>> loss_profile([[0, 1, 1], [0, 0, 1]], [[0.25, 1.0, 0.5], [0.5, 0.0, 0.25]], "polynomial", [1, 2]).losses.round(4)
+    array([0.3333, 0.4722])
+    """
+    predicted = matrix_shape(predicted, "predicted")
+    if predicted.dtype.kind in "bui":
+        return profile_from_histogram(error_histogram(y_true, predicted), family, parameters)
+    return profile_from_means(order_statistic_sums(y_true, predicted) / predicted.shape[0], family, parameters)
 
 
 def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
@@ -279,14 +356,30 @@ def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: A
     parameters : array, shape (P,), optional
         Increasing; by default k = 1..K, or `ALPHAS`.
 
+    Raises
+    ------
+    ValueError
+        ``means`` is not a non-increasing sequence in [0, 1], an unknown family, parameters out of range or order.
+
     >>> profile_from_means([0.625, 0.375, 0.0]).losses.round(4)
     array([0.3333, 0.5417, 0.625 ])
     """
-    return _profile(np.asarray(means, dtype=float), family, parameters, "soft")
+    means = np.asarray(means, dtype=float)
+    rounding = 1e-9
+    if means.ndim != 1 or not len(means) or not (means[0] <= 1 + rounding and means[-1] >= -rounding and
+                                                 np.all(np.diff(means) <= rounding)):
+        raise ValueError(
+            "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error of each instance first. "
+            "Divide the sums of `order_statistic_sums` by the number of instances."
+        )
+    return _profile(means, family, parameters, "soft")
 
 
 def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
+
+    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for hard predictions has
+    its index reversed.)
 
     Parameters
     ----------
@@ -296,10 +389,20 @@ def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", param
     parameters : array, shape (P,), optional
         Increasing; by default k = 1..K, or `ALPHAS`.
 
+    Raises
+    ------
+    ValueError
+        ``histogram`` has negative entries, or none that is positive; an unknown family, parameters out of range or order.
+
     >>> profile_from_histogram([1, 1, 0, 0]).losses.round(4)
     array([0.1667, 0.3333, 0.5   ])
     """
     histogram = np.asarray(histogram)
+    if histogram.ndim != 1 or len(histogram) < 2 or not np.all(histogram >= 0) or not np.any(histogram):
+        raise ValueError(
+            "`histogram` must hold the numbers of instances with 0, 1, …, K wrong labels, at least one of them positive "
+            "and none negative. Take it from `error_histogram`."
+        )
     at_least = np.cumsum(histogram[::-1])[::-1]  # the i-th largest error is 1 where at least i labels are wrong
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
@@ -307,10 +410,133 @@ def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", param
 def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
     n_labels = len(means)
     parameters = _parameters(family, n_labels, parameters)
-    step = max(1, _BLOCK * 8 // n_labels)
-    losses = np.concatenate(
-        [_weights(family, n_labels, parameters[i : i + step]) @ means for i in range(0, len(parameters), step)]
-    )
+    if np.any(np.diff(parameters) <= 0):
+        raise ValueError(f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop repetitions.")
+    step = max(1, _MOST_WEIGHTS // n_labels)
+    losses = np.concatenate([
+        _weights(family, n_labels, parameters[i : i + step]) @ means for i in range(0, len(parameters), step)
+    ])
     # The exact profile is non-decreasing and ends at the largest error; rounding must not say otherwise.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
     return Profile(family, kind, parameters, losses, n_labels, float(means.mean()), float(means[0]))
+
+
+# ---- losses ------------------------------------------------------------------------------------------------------------
+
+
+def owa_loss(y_true: Any, y_score: Any, weights: ArrayLike, *, per_instance: bool = False) -> Any:
+    """Weighted sum of the errors of an instance by rank, mean over instances; 0 is best, 1 worst.
+
+    The loss of Hüllermeier et al. 2022, eq. 16: sum of w_i e_(i), where e_(1) is the LARGEST of the errors
+    abs(y_score - y_true). Weights (1/K, …, 1/K) give the Hamming loss, (1, 0, …, 0) the subset 0/1 loss. Weights that
+    increase are allowed: they forgive large errors.
+
+    Parameters
+    ----------
+    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
+    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
+        Scores or hard predictions.
+    weights : array, shape (K,)
+        Not negative, of sum 1, that of the largest error first.
+    per_instance : bool
+        Return the loss of every instance in place of their mean.
+
+    Returns
+    -------
+    float, or array of shape (N,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], weights as above.
+
+    >>> float(owa_loss([[0, 1, 1]], [[0.25, 1.0, 0.5]], [0.5, 0.25, 0.25]))
+    0.3125
+    """
+    y_true, y_score = truth_and_scores(y_true, y_score)
+    n_labels = y_true.shape[1]
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (n_labels,):
+        raise ValueError(f"`weights` must be one weight per label, shape ({n_labels},), got shape {weights.shape}.")
+    if not np.all(weights >= 0):
+        bad = np.flatnonzero(~(weights >= 0))
+        raise ValueError(f"`weights` must not be negative, got {weights[bad[:5]].tolist()} at {bad[:5].tolist()} ({len(bad)}).")
+    if abs(weights.sum() - 1) > 1e-9:
+        raise ValueError(f"`weights` must sum to 1, got {weights.sum()}. Divide them by their sum.")
+    return _owa(y_true, y_score, weights, per_instance)
+
+
+def binomial_loss(y_true: Any, y_score: Any, k: int, *, per_instance: bool = False) -> Any:
+    """Mean over all sets of k labels of the largest error in the set, mean over instances; 0 is best, 1 worst.
+
+    Hard predictions: the share of the sets of k labels that are not predicted exactly. k=1 is the Hamming loss, k=K the
+    subset 0/1 loss (Hüllermeier et al. 2022, eq. 18).
+
+    Parameters
+    ----------
+    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
+    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
+        Scores or hard predictions.
+    k : int
+        In 1..K.
+    per_instance : bool
+        Return the loss of every instance in place of their mean.
+
+    Returns
+    -------
+    float, or array of shape (N,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], k out of range.
+
+    >>> float(binomial_loss([[0, 1, 1]], [[0.25, 1.0, 0.5]], 3))
+    0.5
+    >>> binomial_loss([[0, 1, 1], [1, 0, 0]], [[0, 1, 0], [1, 0, 0]], 2, per_instance=True).round(4)
+    array([0.6667, 0.    ])
+    """
+    y_true, y_score = truth_and_scores(y_true, y_score)
+    return _owa(y_true, y_score, binomial_weights(y_true.shape[1], k)[0], per_instance)
+
+
+def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bool = False) -> Any:
+    """OWA loss of the counting measure (share of labels)^alpha, mean over instances; 0 is best, 1 worst.
+
+    Hard predictions: 1 - (share of right labels)^alpha. alpha=1 is the Hamming loss; it nears the subset 0/1 loss as
+    alpha grows (Hüllermeier et al. 2022, eq. 17).
+
+    Parameters
+    ----------
+    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
+    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
+        Scores or hard predictions.
+    alpha : float
+        At least 1.
+    per_instance : bool
+        Return the loss of every instance in place of their mean.
+
+    Returns
+    -------
+    float, or array of shape (N,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], alpha below 1 or not finite.
+
+    >>> float(polynomial_loss([[0, 1]], [[0, 0]], 2))
+    0.75
+    """
+    y_true, y_score = truth_and_scores(y_true, y_score)
+    return _owa(y_true, y_score, polynomial_weights(y_true.shape[1], alpha)[0], per_instance)
+
+
+def _owa(y_true: Any, y_score: Any, weights: NDArray[np.float64], per_instance: bool) -> Any:
+    if not per_instance:
+        return float(order_statistic_sums(y_true, y_score) @ weights / y_true.shape[0])
+    losses = np.empty(y_true.shape[0])
+    for rows, _, errors in error_blocks(y_true, y_score):
+        errors.sort(axis=1)
+        losses[rows] = errors @ weights[::-1]
+    return losses
