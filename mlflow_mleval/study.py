@@ -124,6 +124,10 @@ class Study:
             raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.")
         return self.values[measure].unstack(sort=False).reindex(index=self.datasets, columns=self.methods)
 
+    def ranks(self, measure: str) -> pd.DataFrame:
+        """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no value."""
+        return self.cells(measure).rank(axis=1, ascending=self.directions[measure] == "min")
+
     def gaps(self) -> list[tuple[str, str]]:
         """The (dataset, method) pairs that lack a value of at least one measure."""
         full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
