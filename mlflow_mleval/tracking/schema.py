@@ -1,0 +1,212 @@
+"""How one run carries results: metric keys, tags, artifact paths and the version of all that.
+
+A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean over the folds, step 0),
+``mleval.fold/<measure>`` (step = fold) and ``mleval.profile/<loss>`` (step = parameter). The tag `TAG_FOLDS` repeats the
+values by fold as JSON, so that a reader of many runs needs one search and nothing per run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: Raised when an older reader would misread what a newer writer stores.
+SCHEMA_VERSION = 1
+
+METRIC_PREFIX = "mleval/"
+FOLD_PREFIX = "mleval.fold/"
+PROFILE_PREFIX = "mleval.profile/"
+
+TAG_METHOD = "mleval.method"
+TAG_DATASET = "mleval.dataset"
+TAG_SCHEMA = "mleval.schema"
+TAG_KIND = "mleval.kind"
+TAG_STATUS = "mleval.status"
+TAG_CONVENTIONS = "mleval.conventions"
+TAG_FOLDS = "mleval.folds"
+TAG_DATASET_DIGEST = "mleval.dataset_digest"
+TAG_SPLIT_DIGEST = "mleval.split_digest"
+TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
+#: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a metric.
+TAG_WITHDRAWN = "mleval.withdrawn"
+#: Milliseconds since 1970 of the last change; later values get later timestamps than this.
+TAG_UPDATED = "mleval.updated"
+
+KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
+COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"
+UNKNOWN_CONVENTIONS = "unknown"
+CONVENTIONS = ("sklearn", "mulan", UNKNOWN_CONVENTIONS)
+
+ARTIFACT_REPORT = "mleval_report.html"
+ARTIFACT_SUMMARY = "mleval_summary.md"
+ARTIFACT_FOLDER = "mleval"
+ARTIFACT_FOLDS = "mleval/folds.parquet"
+
+MAX_TAG = 8_000
+MAX_KEY = 250
+MAX_RUN_NAME = 250
+_NAME = re.compile(r"[A-Za-z0-9_./-]+")
+#: Digits tried in turn until the folds fit a tag; None is unrounded.
+_DIGITS = (None, 8, 6, 4)
+
+
+def metric_key(measure: str) -> str:
+    """Key of the metric that carries a measure.
+
+    >>> metric_key("f1")
+    'mleval/f1'
+    """
+    return METRIC_PREFIX + measure
+
+
+def measure_of(key: str) -> str | None:
+    """The measure that a metric of ours carries; None for profiles, folds and everybody else's metrics.
+
+    >>> measure_of("mleval/f1"), measure_of("mleval.fold/f1"), measure_of("loss")
+    ('f1', None, None)
+    """
+    return key[len(METRIC_PREFIX) :] if key.startswith(METRIC_PREFIX) else None
+
+
+def newer_schema(tags: Mapping[str, str]) -> str | None:
+    """Why a run's tags must not be read by this version; None where they can be.
+
+    >>> newer_schema({"mleval.schema": "2"})
+    'schema 2, and this version of mlflow-mleval knows up to 1. Upgrade mlflow-mleval.'
+    """
+    version = tags.get(TAG_SCHEMA, str(SCHEMA_VERSION))
+    if version.isdecimal() and int(version) <= SCHEMA_VERSION:
+        return None
+    return f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. Upgrade mlflow-mleval."
+
+
+def measure_name_problem(name: str) -> str | None:
+    """Why a measure's name cannot be part of a metric key; None where it can.
+
+    >>> measure_name_problem("f1")
+    >>> measure_name_problem("f1 (%)")
+    'a name may hold letters A-Z a-z, digits and _ . / - only'
+    """
+    if not _NAME.fullmatch(name):
+        return "a name may hold letters A-Z a-z, digits and _ . / - only"
+    if posixpath.normpath(metric_key(name)) != metric_key(name):
+        return "a name must not read as a path with empty or dotted parts"
+    if len(FOLD_PREFIX + name) > MAX_KEY:
+        return f"a name may have at most {MAX_KEY - len(FOLD_PREFIX)} characters"
+    return None
+
+
+def text_problem(text: str) -> str | None:
+    """Why a method's or dataset's name cannot be stored as a tag; None where it can."""
+    if not text:
+        return "is empty"
+    if len(text) > MAX_TAG:
+        return f"has {len(text):,} characters, more than the {MAX_TAG:,} that MLflow stores"
+    if "\0" in text:
+        return "holds a NUL character"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "holds half a surrogate pair, which is no text"
+    return None
+
+
+def run_name(method: str, dataset: str) -> str:
+    """What the UI calls the run; the tags carry the whole names.
+
+    >>> run_name("BR", "yeast")
+    'BR · yeast'
+    """
+    name = f"{method} · {dataset}"
+    return name if len(name) <= MAX_RUN_NAME else name[: MAX_RUN_NAME - 1] + "…"
+
+
+@dataclass(frozen=True)
+class FoldValues:
+    """Values by fold as a tag carries them.
+
+    Attributes
+    ----------
+    folds : list of int
+        Fold numbers.
+    values : dict of str to list of float
+        By measure, one value a fold; NaN where there is none.
+    digits : int or None
+        Significant digits that the values were rounded to; None where they are exact.
+    omitted : str or None
+        Where to find them, if they were too many for a tag.
+    """
+
+    folds: Sequence[int]
+    values: Mapping[str, Sequence[float]]
+    digits: int | None = None
+    omitted: str | None = None
+
+
+def encode_folds(folds: Sequence[int], values: Mapping[str, Sequence[float]], elsewhere: str = FOLD_PREFIX) -> str:
+    """The tag `TAG_FOLDS`: exact if that fits, else with fewer digits, else only a pointer and a checksum.
+
+    Parameters
+    ----------
+    folds : sequence of int
+        Fold numbers, R of them.
+    values : mapping of str to sequence of float
+        By measure, R values; NaN where there is none.
+    elsewhere : str
+        Prefix of metric keys or artifact path that holds the same values.
+
+    >>> encode_folds([1, 2], {"f1": [0.5, float("nan")]})
+    '{"schema":1,"folds":[1,2],"values":{"f1":[0.5,null]}}'
+    """
+    head = {"schema": SCHEMA_VERSION}
+    folds = [int(f) for f in folds]
+    checksum = ""
+    for digits in _DIGITS:
+        rounded = {m: [_rounded(v, digits) for v in column] for m, column in values.items()}
+        text = json.dumps(head | {"folds": folds, "values": rounded}, separators=(",", ":"))
+        if digits is None:
+            checksum = hashlib.sha256(text.encode()).hexdigest()
+        else:
+            text = json.dumps(
+                head | {"folds": folds, "values": rounded, "digits": digits, "sha256": checksum}, separators=(",", ":")
+            )
+        if len(text) <= MAX_TAG:
+            return text
+    return json.dumps(head | {"omitted": elsewhere, "sha256": checksum}, separators=(",", ":"))
+
+
+def decode_folds(text: str) -> FoldValues:
+    """What `encode_folds` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_folds` writes.
+
+    >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
+    {'f1': [0.5, 0.75]}
+    """
+    try:
+        content = json.loads(text)
+        if content["schema"] > SCHEMA_VERSION:
+            raise ValueError(f"the folds have schema {content['schema']}, newer than {SCHEMA_VERSION}.")
+        if "omitted" in content:
+            return FoldValues([], {}, omitted=str(content["omitted"]))
+        folds = [int(f) for f in content["folds"]]
+        values = {str(m): [math.nan if v is None else float(v) for v in column] for m, column in content["values"].items()}
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"the folds are not in the form this package writes ({error}).") from error
+    if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
+        raise ValueError("the folds are not in the form this package writes (columns of different length).")
+    return FoldValues(folds, values, digits=content.get("digits"))
+
+
+def _rounded(value: float, digits: int | None) -> float | None:
+    if math.isnan(value):
+        return None
+    return float(value) if digits is None else float(f"{value:.{digits}g}")

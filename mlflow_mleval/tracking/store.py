@@ -1,0 +1,212 @@
+"""The way to the tracking store: connect quickly or say why not, find experiments, search runs page by page."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import mlflow
+import requests
+import sqlalchemy
+from mlflow import MlflowClient
+from mlflow.entities import Experiment, Run
+from mlflow.exceptions import MlflowException
+from mlflow.store.db.db_types import DATABASE_ENGINES
+
+from mlflow_mleval.errors import NoRunsError, StoreError
+from mlflow_mleval.study import some
+
+PAGE = 1_000
+#: For the first request only: a server that is not there should be reported in seconds. What the user set goes before.
+_QUICK = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+_SECRET = re.compile(r"pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
+
+
+def masked(uri: str) -> str:
+    """The URI without passwords, tokens and the like.
+
+    >>> masked("postgresql://me:pa55@host/db?sslmode=require&password=x")
+    'postgresql://***@host/db?sslmode=require&password=***'
+    >>> masked("sqlite:///mlflow.db")
+    'sqlite:///mlflow.db'
+    """
+    uri = re.sub(r"(?<=://)[^/?#]*@", "***@", uri)
+    head, mark, query = uri.partition("?")
+    pairs = [part.partition("=") for part in query.split("&")]
+    return head + mark + "&".join(f"{k}={'***' if _SECRET.search(k) else v}" if sign else k for k, sign, v in pairs)
+
+
+def connect(*, create: bool = False) -> MlflowClient:
+    """A client for the store that MLflow is set to.
+
+    Parameters
+    ----------
+    create : bool
+        Whether a database file that does not exist yet is made; reading never makes one.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it cannot be reached.
+    """
+    uri = mlflow.get_tracking_uri()
+    with store_errors("open"), _quiet():
+        if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+            _probe_database(uri, create)
+        return MlflowClient(uri)
+
+
+def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Experiment]:
+    """The experiments asked for; without ids and names, those that MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME name.
+
+    Raises
+    ------
+    NoRunsError
+        One does not exist or is deleted, or none was named; the text lists those that exist.
+    """
+    ids, names = list(ids or []), list(names or [])
+    if not ids and not names:
+        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
+        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
+    if not ids and not names:
+        raise NoRunsError(
+            "no experiment is chosen. Name one: -n NAME or -x ID (experiment_names= or experiment_ids= in Python), or set "
+            f"MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
+        )
+    found: dict[str, Experiment] = {}
+    for label, wanted, lookup in (("id ", ids, client.get_experiment), ("", names, client.get_experiment_by_name)):
+        for name in wanted:
+            with quick(), store_errors("read"):
+                experiment = _or_none(lookup, str(name))
+            if experiment is None:
+                raise NoRunsError(f"there is no experiment {label}{name!r} in {store_name()}. {_existing(client)}")
+            if experiment.lifecycle_stage != "active":
+                raise NoRunsError(f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose another.")
+            found[experiment.experiment_id] = experiment
+    return list(found.values())
+
+
+def all_experiments(client: MlflowClient) -> list[Experiment]:
+    """Every active experiment of the store."""
+    experiments, token = [], None
+    while True:
+        with quick(), store_errors("read"):
+            page = client.search_experiments(max_results=PAGE, page_token=token)
+        experiments += page
+        token = page.token
+        if not token:
+            return experiments
+
+
+def search(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "") -> Iterator[Run]:
+    """Active runs of the experiments, the latest first: one paged search."""
+    token = None
+    while True:
+        with store_errors("search", filter_string):
+            page = client.search_runs(list(experiment_ids), filter_string, max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def store_name() -> str:
+    """The store's URI, fit to be shown."""
+    return masked(mlflow.get_tracking_uri())
+
+
+@contextmanager
+def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
+    """Turn whatever MLflow, a database or the network raises into one clear StoreError without credentials."""
+    try:
+        yield
+    except (MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError, ImportError) as error:
+        text = _first_sentence(error)
+        if filter_string and isinstance(error, MlflowException) and error.error_code == "INVALID_PARAMETER_VALUE":
+            raise StoreError(
+                f"MLflow does not accept the filter {filter_string!r}: {text} "
+                "Example: \"params.lr = '0.1' and tags.model = 'rf'\"."
+            ) from error
+        advice = "Is the server running, and is MLFLOW_TRACKING_URI right?" if doing in ("open", "read") else ""
+        raise StoreError(f"cannot {doing} the store {store_name()}: {text} {advice}".rstrip()) from error
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Environment variables that hold while the block runs, unless the user has set them."""
+    added = {key: value for key, value in values.items() if key not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for key in added:
+            os.environ.pop(key, None)
+
+
+def quick():
+    """Few retries: MLflow's own default keeps trying for minutes."""
+    return environment(**_QUICK)
+
+
+def _existing(client: MlflowClient) -> str:
+    names = [repr(e.name) for e in all_experiments(client)]
+    return f"The store {store_name()} has {some(names)}."
+
+
+def _or_none(lookup, name: str) -> Experiment | None:
+    try:
+        return lookup(name)
+    except MlflowException as error:
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            return None
+        raise
+
+
+def _probe_database(uri: str, create: bool) -> None:
+    """Fail at once where MLflow would retry for two minutes; never make a database file by reading."""
+    url = sqlalchemy.engine.make_url(uri)
+    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+        path = Path(url.database)
+        if not create and not path.exists():
+            raise StoreError(
+                f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: mleval import FILE."
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+    engine = sqlalchemy.create_engine(url)
+    try:
+        sqlalchemy.inspect(engine).get_table_names()
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without MLflow's lines about making the tables of a new database."""
+    loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _first_sentence(error: Exception) -> str:
+    """The start of an error's text, on one line, without credentials of the tracking URI."""
+    text = str(error)
+    uri = mlflow.get_tracking_uri()
+    text = text.replace(uri, masked(uri))
+    parts = urlsplit(uri)
+    for secret in (parts.netloc.rpartition("@")[0], parts.password):
+        if secret:
+            text = text.replace(secret, "***")
+    text = " ".join(text.split())
+    text = text if len(text) <= 300 else text[:300] + "…"
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
