@@ -1,0 +1,280 @@
+"""A file or table of results, read strictly: every value is a number or empty, and each problem is named by row and column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import numbers
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.tracking.schema import measure_name_problem, text_problem
+
+IDENTITY = ("dataset", "method")
+LONG = ("measure", *IDENTITY, "value")
+#: No row of results is longer; a longer one is a broken file, and the csv module has a limit of this order.
+MAX_LINE = 100_000
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_EMPTY_HINT = "Leave the cell empty for a method that did not finish."
+
+
+def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
+    """Results of methods on datasets as one tidy table.
+
+    Parameters
+    ----------
+    source : path or pandas.DataFrame
+        CSV (UTF-8, commas) or parquet, long or wide. Long: columns ``measure``, ``dataset``, ``method``, ``value`` and, where
+        there are folds, ``fold``. Wide: ``dataset``, ``method``, maybe ``fold``, and one column a measure. An empty value is a
+        method that did not finish. In a DataFrame NaN is empty, and named index levels count as columns. Space around names
+        is dropped.
+    name : str, optional
+        What errors call the source. Default: the file's name, or "the table".
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value
+        (float, NaN where empty), in the order of the source.
+
+    Raises
+    ------
+    ImportFileError
+        Anything malformed: a missing or unknown column, text where a number belongs, NaN or infinity spelled out, an empty
+        name, a duplicate cell, a ragged row, a line of megabytes, an encoding that is not UTF-8, no rows. The text names the
+        row (in a CSV file the line) and the column, and how many problems there are.
+
+    >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
+      dataset method measure  value
+    0       d      a      f1    0.5
+    """
+    if isinstance(source, pd.DataFrame):
+        return _tidy(_from_frame(source, name or "the table"))
+    path = Path(source)
+    name = name or path.name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+    if content[:4] == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            frame = pd.read_parquet(io.BytesIO(content))
+        except Exception as error:  # pyarrow raises many kinds for a damaged file
+            reason = " ".join(str(error).split())[:200]
+            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason}.") from error
+        return _tidy(_from_frame(frame, name))
+    return _tidy(_from_csv(content, name))
+
+
+@dataclass
+class _Table:
+    """Header and rows of any source; rows are labelled as a reader would find them."""
+
+    name: str
+    header: list[str]
+    rows: list[tuple[str, Sequence[object]]]
+    problems: list[str] = field(default_factory=list)
+
+    def problem(self, row: str, column: str, text: str) -> None:
+        self.problems.append(f"{self.name}, {row}, column {_shown(column)}: {text}")
+
+    def stop_if_problems(self) -> None:
+        if self.problems:
+            more = len(self.problems) - 1
+            tail = f" (and {more} more problem{'s' if more > 1 else ''} in this file)" if more else ""
+            raise ImportFileError(self.problems[0] + tail)
+
+
+def _from_csv(content: bytes, name: str) -> _Table:
+    text = _decoded(content, name)
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(_checked_lines(lines, name), strict=True)
+    header: list[str] | None = None
+    table = _Table(name, [], [])
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
+            raise ImportFileError(f"{name}, line {start}: {reason}.") from error
+        cells = [cell.strip() for cell in cells]
+        if cells in ([], [""]):
+            continue
+        if header is None:
+            header = table.header = cells
+            if len(cells) == 1 and (other := next((c for c in ";\t|" if c in cells[0]), None)):
+                raise ImportFileError(f"{name}, line {start}: the separator seems to be {other!r}. Separate columns by commas.")
+            continue
+        counted = f"{len(cells)} cells, the header has {len(header)}."
+        if len(cells) < len(header):
+            table.problem(f"line {start}", header[len(cells)], f"the row ends before it: {counted}")
+        elif len(cells) > len(header):
+            table.problem(f"line {start}", header[-1], f"the row goes on after it with {_shown(cells[len(header)])}: {counted}")
+        else:
+            table.rows.append((f"line {start}", cells))
+    if header is None:
+        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG)}.")
+    return table
+
+
+def _decoded(content: bytes, name: str) -> str:
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = before.rpartition(b"\n")[2].count(b",") + 1
+        raise ImportFileError(
+            f"{name}, line {line}, column {column}: byte 0x{content[error.start]:02x} is not UTF-8. Save the file as UTF-8."
+        ) from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ImportFileError(f"{name}, line {line}: holds a NUL character, so it is no text file. Save it as CSV in UTF-8.")
+    return text
+
+
+def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
+    header: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_LINE:
+            parts = line.split(",")
+            widest = max(range(len(parts)), key=lambda i: len(parts[i]))
+            column = _shown(header[widest].strip()) if widest < len(header) else str(widest + 1)
+            raise ImportFileError(
+                f"{name}, line {number}, column {column}: the line has {len(line):,} characters, more than any row of results "
+                f"({MAX_LINE:,}). Is it a file of results?"
+            )
+        header = header or line.split(",")
+        yield line
+
+
+def _from_frame(frame: pd.DataFrame, name: str) -> _Table:
+    if any(level is not None for level in frame.index.names):
+        frame = frame.reset_index()
+    columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
+    rows = [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
+    return _Table(name, [str(c).strip() for c in frame.columns], rows)
+
+
+def _tidy(table: _Table) -> pd.DataFrame:
+    header = table.header
+    _check_header(table)
+    table.stop_if_problems()
+    if not table.rows:
+        raise ImportFileError(f"{table.name} has a header but no rows.")
+    place = {column: i for i, column in enumerate(header)}
+    is_long = "measure" in place
+    measures = [] if is_long else [c for c in header if c not in (*IDENTITY, "fold")]
+    out: list[tuple[str, str, int | None, str, float]] = []
+    seen: dict[tuple[str, str, str, int | None], str] = {}
+    with_folds: dict[tuple[str, str, str], bool] = {}
+    for row, cells in table.rows:
+        dataset, method = (_text(table, row, column, cells[place[column]]) for column in IDENTITY)
+        fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
+        if is_long:
+            measure = _text(table, row, "measure", cells[place["measure"]])
+            if measure and (why := measure_name_problem(measure)):
+                table.problem(row, "measure", f"{_shown(measure)} cannot name a metric: {why}.")
+            named = [(measure, "value")]
+        else:
+            named = [(measure, measure) for measure in measures]
+        for measure, column in named:
+            value = _number(table, row, column, cells[place[column]])
+            cell = (dataset, method, measure)
+            label = f"{measure} of {_shown(method)} on {_shown(dataset)}"
+            if (first := seen.setdefault((*cell, fold), row)) is not row:
+                where = f" in fold {fold}" if fold is not None else ""
+                table.problem(row, column, f"{label}{where} was given in {first} already.")
+            elif with_folds.setdefault(cell, fold is not None) != (fold is not None):
+                table.problem(row, "fold", f"{label} is given both with and without a fold.")
+            out.append((dataset, method, fold, measure, value))
+    table.stop_if_problems()
+    frame = pd.DataFrame(out, columns=["dataset", "method", "fold", "measure", "value"])
+    frame["fold"] = frame["fold"].astype("Int64")
+    return frame if frame["fold"].notna().any() else frame.drop(columns="fold")
+
+
+def _check_header(table: _Table) -> None:
+    header = table.header
+    for i, column in enumerate(header):
+        if not column:
+            raise ImportFileError(
+                f"{table.name}: column {i + 1} has no name. If it is the index of a pandas table, write it with index=False."
+            )
+    if twice := sorted({c for c in header if header.count(c) > 1}):
+        raise ImportFileError(f"{table.name}: the column {', '.join(map(_shown, twice))} occurs twice in the header.")
+    is_long = "measure" in header or "value" in header
+    if missing := [c for c in (LONG if is_long else IDENTITY) if c not in header]:
+        have = ", ".join(_shown(c) for c in header[:8]) + (" …" if len(header) > 8 else "")
+        raise ImportFileError(
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {have}). The long form has "
+            f"{', '.join(LONG)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
+        )
+    others = [c for c in header if c not in (*(LONG if is_long else IDENTITY), "fold")]
+    if is_long and others:
+        raise ImportFileError(
+            f"{table.name}: unknown column {', '.join(map(_shown, others))} beside {', '.join(LONG)} and fold. Remove it."
+        )
+    if not is_long:
+        if not others:
+            raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
+        for column in others:
+            if why := measure_name_problem(column):
+                table.problem("header", column, f"cannot name a metric: {why}.")
+
+
+def _is_empty(cell: object) -> bool:
+    if isinstance(cell, str):
+        return not cell.strip()
+    return cell is None or bool(pd.isna(cell)) if pd.api.types.is_scalar(cell) else False
+
+
+def _text(table: _Table, row: str, column: str, cell: object) -> str:
+    text = "" if _is_empty(cell) else str(cell).strip()
+    if why := text_problem(text):
+        table.problem(row, column, f"the name of the {column} {why}.")
+    return text
+
+
+def _fold(table: _Table, row: str, cell: object) -> int | None:
+    if _is_empty(cell):
+        return None
+    try:
+        number = float(cell)  # type: ignore[arg-type]
+        if number != int(number) or not 0 <= number < 2**31 or isinstance(cell, bool):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        table.problem(row, "fold", f"{_shown(cell)} is not a fold number (0, 1, 2 …).")
+        return None
+    return int(number)
+
+
+def _number(table: _Table, row: str, column: str, cell: object) -> float:
+    if _is_empty(cell):
+        return math.nan
+    value = math.nan
+    if isinstance(cell, str):
+        value = float(cell) if _NUMBER.fullmatch(cell.strip()) else math.nan
+    elif isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool):
+        with suppress(OverflowError):
+            value = float(cell)
+    if not math.isfinite(value):
+        table.problem(row, column, f"{_shown(cell)} is not a finite number. {_EMPTY_HINT}")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")
