@@ -1,0 +1,298 @@
+"""Results from a file or a table into the store: one run per method and dataset; doing it twice changes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Run, RunTag
+
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.study import some
+from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.results_file import read_results
+from mlflow_mleval.validation import one_of
+
+#: MLflow takes at most 1,000 metrics, tags and parameters a request.
+_BATCH = 900
+#: A new experiment opens in MLflow's page for metrics, not in the one for language models.
+_NEW_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What `import_results` did.
+
+    Attributes
+    ----------
+    experiment_id, experiment_name : str
+        Where the runs are.
+    created, updated, unchanged : int
+        Runs, one per method and dataset of the source.
+    unfinished : int
+        How many of them have no value: the method did not finish.
+    changes : tuple of str
+        What an update changed, such as "BR on yeast: f1 0.5 -> 0.6".
+    absent : tuple of str
+        Runs imported earlier whose method and dataset the source does not mention; they were left as they are.
+    warnings : tuple of str
+        What a reader must know, such as a mean that was not taken because a fold is empty.
+    """
+
+    experiment_id: str
+    experiment_name: str
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    unfinished: int = 0
+    changes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def summary(self, shown: int = 20) -> str:
+        """The same in lines of text, with at most `shown` changes."""
+        counts = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged"
+        lines = [f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; {self.unfinished} did not finish"]
+        lines += [f"  {change}" for change in self.changes[:shown]]
+        if len(self.changes) > shown:
+            lines.append(f"  and {len(self.changes) - shown} more changes")
+        if self.absent:
+            lines.append(f"left as they are, not in this file: {some(self.absent)}")
+        return "\n".join([*lines, *self.warnings])
+
+
+def import_results(
+    source: str | Path | pd.DataFrame,
+    *,
+    experiment_name: str,
+    conventions: str = schema.UNKNOWN_CONVENTIONS,
+    progress: Callable[[int, int], object] | None = None,
+) -> ImportReport:
+    """Put results into the store that MLflow is set to: one run per method and dataset, measures as metrics.
+
+    The source states everything about the pairs that it mentions. A pair without any value is a method that did not finish:
+    the run exists with status DNF (in MLflow: KILLED). Importing the same source again writes nothing. A changed one updates
+    the runs in place: a new value becomes the latest of its metric, a value that is gone is marked as withdrawn. Pairs that
+    the source does not mention stay. Nothing is written before the whole source has been checked, and an import that was
+    interrupted is completed by importing again; until then readers skip the half-written run and say so.
+
+    Parameters
+    ----------
+    source : path or pandas.DataFrame
+        As `read_results` takes it. With folds, a measure is the mean over them; a measure with an empty fold did not finish.
+    experiment_name : str
+        Experiment to write to; made if it does not exist.
+    conventions : {"unknown", "sklearn", "mulan"}
+        Under which conventions for empty sets and ties the values were computed; "unknown" leaves what an earlier import said.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each run.
+
+    Returns
+    -------
+    ImportReport
+
+    Raises
+    ------
+    ImportFileError
+        The source is malformed; nothing was written.
+    StoreError
+        The store cannot be reached, or the experiment is deleted.
+    """
+    one_of(conventions, "conventions", schema.CONVENTIONS)
+    results = _results(read_results(source), conventions)
+    client = store.connect(create=True)
+    experiment_id = _experiment(client, experiment_name)
+    found = _imported(client, experiment_id)
+    counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
+    changes: list[str] = []
+    with store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true"), store.store_errors("write to"):
+        for done, (pair, result) in enumerate(results.items(), 1):
+            what, changed = _write(client, experiment_id, result, found.get(pair))
+            counts[what] += 1
+            changes += changed
+            if progress:
+                progress(done, len(results))
+    return ImportReport(
+        experiment_id, experiment_name, **counts,
+        unfinished=sum(r.status == schema.DNF for r in results.values()),
+        changes=tuple(changes),
+        absent=tuple(f"{method} on {dataset}" for dataset, method in found if (dataset, method) not in results),
+        warnings=tuple(w for r in results.values() for w in r.warnings),
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What one run is to hold."""
+
+    dataset: str
+    method: str
+    conventions: str
+    means: Mapping[str, float]
+    folds: Sequence[int] = ()
+    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} on {self.dataset}"
+
+    @property
+    def status(self) -> str:
+        return schema.COMPLETE if self.means else schema.DNF
+
+    @property
+    def run_status(self) -> str:
+        return "FINISHED" if self.means else "KILLED"
+
+    def tags(self) -> dict[str, str]:
+        """The tags that change with the content; the status makes the run valid, so it goes last."""
+        folds = {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)} if len(self.folds) else {}
+        return {schema.TAG_CONVENTIONS: self.conventions, **folds, schema.TAG_STATUS: self.status}
+
+    def fold_values(self) -> dict[tuple[str, int], float]:
+        """Every value by measure and fold that is there."""
+        pairs = {(m, f): v for m, column in self.by_fold.items() for f, v in zip(self.folds, column, strict=True)}
+        return {key: v for key, v in pairs.items() if not math.isnan(v)}
+
+
+def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Result]:
+    """Group the tidy table into one result per (dataset, method), in the order of the source."""
+    out = {}
+    for (dataset, method), rows in table.groupby(["dataset", "method"], sort=False):
+        folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
+        single = rows.drop(index=folds.index)
+        means = dict(zip(single["measure"], single["value"], strict=True))
+        by_fold: dict[str, list[float]] = {}
+        numbers: list[int] = []
+        warnings = []
+        if len(folds):
+            wide = folds.pivot(index="fold", columns="measure", values="value").sort_index()
+            wide = wide[folds["measure"].unique()]
+            numbers = [int(f) for f in wide.index]
+            by_fold = {m: wide[m].tolist() for m in wide if wide[m].notna().any()}
+            means |= wide.mean(skipna=False).to_dict()
+            for m, column in by_fold.items():
+                if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
+                    warnings.append(
+                        f"{m} of {method} on {dataset} has no value in fold {some(empty)} of {len(numbers)}: "
+                        "its mean counts as not finished"
+                    )
+        kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
+        out[dataset, method] = _Result(dataset, method, conventions, kept, numbers if by_fold else (), by_fold, tuple(warnings))
+    return out
+
+
+def _experiment(client: MlflowClient, name: str) -> str:
+    with store.quick(), store.store_errors("read"):
+        experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        with store.store_errors("write to"):
+            return client.create_experiment(name, tags=_NEW_EXPERIMENT)
+    if experiment.lifecycle_stage != "active":
+        raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
+    return experiment.experiment_id
+
+
+def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:
+    """Runs of earlier imports by (dataset, method), the latest where there are several."""
+    kind = f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
+    runs = sorted(store.search(client, [experiment_id], kind), key=lambda r: (r.info.start_time, r.info.run_id))
+    for run in runs:
+        if newer := schema.newer_schema(run.data.tags):
+            raise StoreError(f"run {run.info.run_id} has {newer}")
+    return {(r.data.tags.get(schema.TAG_DATASET), r.data.tags.get(schema.TAG_METHOD)): r for r in runs}
+
+
+def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run | None) -> tuple[str, list[str]]:
+    """Write what is missing; returns "created", "updated" or "unchanged", and the changes."""
+    created = run is None
+    if run is None:
+        run = client.create_run(
+            experiment_id,
+            run_name=schema.run_name(result.method, result.dataset),
+            tags={
+                schema.TAG_METHOD: result.method,
+                schema.TAG_DATASET: result.dataset,
+                schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+                schema.TAG_KIND: schema.KIND_IMPORT,
+                schema.TAG_STATUS: schema.INCOMPLETE,
+            },
+        )
+    tags = run.data.tags
+    stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
+    means = {m: v for m, v in result.means.items() if stored.get(m) != v}
+    gone = sorted(set(stored) - set(result.means))
+    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "", **result.tags()}
+    if result.conventions == schema.UNKNOWN_CONVENTIONS and schema.TAG_CONVENTIONS in tags:
+        del wanted[schema.TAG_CONVENTIONS]
+    different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
+    finished = run.info.status == result.run_status
+    if not means and not different and finished:
+        return "unchanged", []
+    if means or different:
+        # Trying again after an interruption uses the time of the first try: what it wrote is then no second entry.
+        before = int(tags.get(schema.TAG_UPDATED, run.info.start_time))
+        again = tags.get(schema.TAG_STATUS) == schema.INCOMPLETE and all(result.means.get(m) == v for m, v in stored.items())
+        timestamp = before if again else max(int(time.time() * 1000), before + 1)
+        stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
+        by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, "")) if schema.TAG_FOLDS in different else {}
+        _log(client, run, means, by_fold, {**stamp, **different, schema.TAG_STATUS: result.status}, timestamp)
+    if not finished:
+        client.set_terminated(run.info.run_id, result.run_status)
+    return ("created", []) if created else ("updated", _changes(result, stored, tags, different))
+
+
+def _changes(
+    result: _Result, stored: Mapping[str, float], tags: Mapping[str, str], different: Mapping[str, str]
+) -> list[str]:
+    """What an update changed, in words."""
+    if tags.get(schema.TAG_STATUS) == schema.INCOMPLETE or (not different and stored == result.means):
+        return [f"{result.name}: an interrupted import was completed"]
+    withdrawn = set(json.loads(tags.get(schema.TAG_WITHDRAWN) or "[]"))
+    old = {m: v for m, v in stored.items() if m not in withdrawn}
+    changes = [f"{m} {old[m]} -> {v}" if m in old else f"{m} {v} added" for m, v in result.means.items() if old.get(m) != v]
+    changes += [f"{m} {v} withdrawn" for m, v in old.items() if m not in result.means]
+    for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
+        if key in different:
+            changes.append(f"{label} {tags.get(key)} -> {different[key]}")
+    if schema.TAG_FOLDS in different:
+        changes.append("values by fold changed")
+    return [f"{result.name}: {change}" for change in changes]
+
+
+def _new_folds(result: _Result, stored: str) -> dict[tuple[str, int], float]:
+    """Values by fold that the run does not hold yet, as far as its tag tells."""
+    try:
+        old = schema.decode_folds(stored)
+    except ValueError:
+        return result.fold_values()
+    if old.digits is not None or old.omitted:
+        return result.fold_values()
+    known = {(m, f): v for m, column in old.values.items() for f, v in zip(old.folds, column, strict=True)}
+    return {key: v for key, v in result.fold_values().items() if known.get(key) != v}
+
+
+def _log(
+    client: MlflowClient, run: Run, means: Mapping[str, float], folds: Mapping[tuple[str, int], float],
+    tags: Mapping[str, str], timestamp: int,
+) -> None:
+    """One request where MLflow allows; the tags, and with them the status, go with the last."""
+    metrics = [Metric(schema.metric_key(m), v, timestamp, 0) for m, v in means.items()]
+    metrics += [Metric(schema.FOLD_PREFIX + m, v, timestamp, fold) for (m, fold), v in folds.items()]
+    batches = list(_chunks(metrics, _BATCH)) or [[]]
+    if len(batches) > 1:
+        client.set_tag(run.info.run_id, schema.TAG_STATUS, schema.INCOMPLETE)
+    for batch in batches[:-1]:
+        client.log_batch(run.info.run_id, metrics=batch)
+    client.log_batch(run.info.run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
+
+
+def _chunks(items: Sequence[Metric], size: int) -> Iterable[Sequence[Metric]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
