@@ -12,9 +12,12 @@ __version__ = "0.1.0"
 
 # Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
 _PUBLIC = {
+    "compare": "analysis.comparison",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
     "Study": "study",
+    "import_results": "tracking.importing",
+    "load_study": "tracking.query",
     "promethee": "analysis.promethee",
     "MlevalError": "errors",
     "friedman": "analysis.ranks",

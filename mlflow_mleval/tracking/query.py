@@ -1,0 +1,349 @@
+"""Runs of the tracking store into a Study: one paged search, nothing per run, and everything left out is listed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+
+import pandas as pd
+from mlflow.entities import Run
+
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
+from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
+from mlflow_mleval.study import MISSING, Excluded, Missing, Study, some
+from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.reading import COLUMNS, Result, Rule, is_ours, read_run
+from mlflow_mleval.validation import one_of
+
+#: Run ids in one filter.
+_IDS_AT_ONCE = 500
+_CHILD = "is a child of another run"
+
+
+def load_study(
+    *,
+    experiment_ids: Sequence[str] | None = None,
+    experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None,
+    filter_string: str = "",
+    method_by: str | None = None,
+    dataset_by: str | None = None,
+    missing: Missing = "error",
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    measures: Iterable[str] | None = None,
+    exclude_measures: Iterable[str] = (),
+    methods: Iterable[str] | None = None,
+    exclude_methods: Iterable[str] = (),
+    datasets: Iterable[str] | None = None,
+    exclude_datasets: Iterable[str] = (),
+    duplicates: str = "latest",
+) -> Study:
+    """The Study that a selection of tracked runs yields.
+
+    Reads the store that MLflow is set to (MLFLOW_TRACKING_URI) with one paged search over all experiments; deleted runs are
+    not seen. Child runs, runs that failed, still run or were written in part, and runs that this project did not log among
+    runs that it did are left out and listed (unless `method_by` or `dataset_by` says how to read them).
+
+    Parameters
+    ----------
+    experiment_ids, experiment_names : sequence of str, optional
+        Experiments to read. Default: MLFLOW_EXPERIMENT_ID or MLFLOW_EXPERIMENT_NAME; with `run_ids`, all.
+    run_ids : sequence of str, optional
+        Only these runs.
+    filter_string : str
+        MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
+    method_by, dataset_by : str, optional
+        What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment`` and, for
+        the dataset, ``input`` (the dataset input). By default the tags ``mleval.method`` and ``mleval.dataset``; for runs
+        without them the param or tag ``estimator_name``, else the run's name, and the dataset input, else the experiment.
+    missing : {"error", "worst", "drop-datasets", "drop-methods"}
+        What the study does about methods without a result.
+    minimize, maximize : iterable of str
+        Metrics of which the smaller or the larger value is better; needed for those that the registry does not know.
+    measures : iterable of str, optional
+        Measures or sets of measures to use. Default: every known measure (costs apart) and every declared one that all
+        finished runs have.
+    exclude_measures : iterable of str
+        Measures or sets to leave out.
+    methods, exclude_methods, datasets, exclude_datasets : iterable of str
+        Names to keep or to leave out.
+    duplicates : {"latest", "error"}
+        Several runs of a method on a dataset: take the one that started last and list the others, or stop.
+
+    Returns
+    -------
+    Study
+        `runs` has one row a run: run_id, experiment_id, experiment, dataset, method, status (complete or dnf), conventions,
+        split_digest, dataset_digest, start_time.
+
+    Raises
+    ------
+    NoRunsError
+        No experiment was named or it does not exist, no run is left, or a name of a method, dataset or run does not occur.
+    MeasureError
+        A measure has no direction or no run has it, or no measure is left.
+    IncomparableRunsError
+        Conventions or hierarchies differ, a newer version wrote a run, or there are duplicates that are not allowed.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    ValueError
+        A rule or a policy is not one of those above, or a measure is declared both ways.
+    """
+    one_of(missing, "missing", MISSING)
+    one_of(duplicates, "duplicates", ("latest", "error"))
+    method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
+    choice = _Choice(measures, exclude_measures, minimize, maximize)
+    client = store.connect()
+    if run_ids and not experiment_ids and not experiment_names:
+        experiments = store.all_experiments(client)
+    else:
+        experiments = store.find_experiments(client, experiment_ids, experiment_names)
+    names = {e.experiment_id: e.name for e in experiments}
+    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text)]
+    if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
+        raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
+
+    excluded: list[Excluded] = []
+    strict = method_by is None and dataset_by is None
+    results = _read(runs, names, method_rule, dataset_rule, choice, strict, excluded)
+    if not results:
+        where = "the selection" if run_ids else f"experiment {some(map(repr, names.values()))}"
+        raise NoRunsError(f"{where} in {store.store_name()} holds no run that can be used: {_why_none(runs, excluded)}.")
+    results = _keep(results, "method", methods, exclude_methods)
+    results = _keep(results, "dataset", datasets, exclude_datasets)
+    results = _unique(results, duplicates, excluded)
+    _check_comparable(results)
+    used = choice.of(results, excluded)
+    folds, fold_notes = _folds(results, used)
+    index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])
+    values = pd.DataFrame({m: [r.values.get(m, math.nan) for r in results] for m in used}, index=index, dtype=float)
+    read = {r.experiment_id for r in results}
+    return Study(
+        values=values,
+        directions=directions(used, choice.minimize, choice.maximize),
+        missing=missing,
+        folds=folds,
+        runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
+        excluded=tuple(excluded),
+        notes=(*_notes(results, used), *fold_notes),
+        source={
+            "tracking_uri": store.store_name(),
+            "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
+            "filter": filter_string,
+            "method_by": method_by or _rules(results, 0),
+            "dataset_by": dataset_by or _rules(results, 1),
+            "duplicates": duplicates,
+            "runs_found": len(runs),
+            "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        },
+    )
+
+
+class _Choice:
+    """Which measures are asked for, which are declared, and which of them to use."""
+
+    def __init__(
+        self, measures: Iterable[str] | None, exclude: Iterable[str], minimize: Iterable[str], maximize: Iterable[str]
+    ) -> None:
+        self.asked = None if measures is None else list(measures)
+        self.exclude, self.minimize, self.maximize = list(exclude), list(minimize), list(maximize)
+        self.declared = list(directions([*self.minimize, *self.maximize], self.minimize, self.maximize))
+        if self.asked is None:
+            self.wanted = list(dict.fromkeys([*(n for n, m in MEASURES.items() if m.family != "cost"), *self.declared]))
+            return
+        self.wanted = expand(self.asked)
+        if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
+            raise MeasureError(
+                f"no direction is known for {some(map(repr, unknown))}. Declare it: --min NAME where smaller is better, "
+                "--max NAME where larger is (minimize=/maximize= in Python)."
+            )
+
+    def of(self, results: Sequence[Result], excluded: list[Excluded]) -> list[str]:
+        """The measures to use; those left out are added to the list."""
+        finished = [r for r in results if r.status == schema.COMPLETE]
+        if not finished:
+            raise NoRunsError(f"none of the {len(results)} selected runs finished, so there is nothing to compare.")
+        counts = Counter(m for r in finished for m in r.values)
+        named = [m for m in (*self.declared, *(self.asked or ()), *self.exclude) if m not in SETS]
+        if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
+            raise MeasureError(f"no finished run has {some(map(repr, absent))}; they have {some(sorted(counts))}.")
+        dropped = set(expand(self.exclude))
+        wanted = [m for m in self.wanted if m not in dropped]
+        used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
+        for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
+            if m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
+                excluded.append(Excluded("measure", m, reason))
+        for r in finished:
+            bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
+            excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
+        if not used:
+            left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind == "measure")
+            raise MeasureError(f"the {len(finished)} finished runs have no measure in common that can be used ({left[:1000]}).")
+        return used
+
+    def _why_not(self, measure: str, count: int, finished: int, dropped: bool) -> str:
+        """Why a measure is not used; empty where nobody would miss it."""
+        if dropped:
+            return "excluded as asked" if count else ""
+        if measure in self.wanted:
+            if count:
+                return f"{finished - count} of {finished} finished runs lack it"
+            return "no run has it" if self.asked is not None else ""
+        if self.asked is not None:
+            return ""
+        if measure in MEASURES:
+            return "a cost, used only where --measure names it"
+        return "no direction is known; declare --min or --max"
+
+
+def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
+    """The filters to search with; one, unless there are very many run ids."""
+    if not run_ids:
+        return [filter_string]
+    ids = list(dict.fromkeys(run_ids))
+    if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
+        raise NoRunsError(f"{some(map(repr, wrong))} is no run id.")
+    parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
+    chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
+    return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
+
+
+def _read(
+    runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, choice: _Choice, strict: bool,
+    excluded: list[Excluded],
+) -> list[Result]:
+    """The results among the runs, in the order in which they started; the others go to the list."""
+    runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
+    strict = strict and any(map(is_ours, runs))
+    wanted = frozenset(choice.wanted)
+    results, children = [], 0
+    for run in sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)):
+        found = read_run(run, experiments[run.info.experiment_id], method, dataset, wanted)
+        if found == _CHILD:
+            children += 1
+        elif isinstance(found, str):
+            excluded.append(Excluded("run", f"{run.info.run_name} ({run.info.run_id})", found))
+        elif strict and not is_ours(run):
+            reason = f"has no tag {schema.TAG_METHOD}; say how to read it with --method-by or --dataset-by"
+            excluded.append(Excluded("run", f"{run.info.run_name} ({run.info.run_id})", reason))
+        else:
+            results.append(found)
+    if children:
+        name = f"{children} child runs" if children > 1 else "1 child run"
+        excluded.append(Excluded("run", name, "children of other runs are no results"))
+    return results
+
+
+def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:
+    if not excluded:
+        return "it has none (reports apart)" if runs else "no run fits"
+    reasons = Counter(e.reason for e in excluded)
+    return "; ".join(f"{n} {reason}" for reason, n in reasons.most_common(5))
+
+
+def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: Iterable[str]) -> list[Result]:
+    """Results of the methods or datasets that are asked for."""
+    have = {getattr(r, what) for r in results}
+    keep, drop = have if keep is None else list(keep), list(drop)
+    if unknown := [n for n in (*keep, *drop) if n not in have]:
+        raise NoRunsError(f"the selection has no {what} {some(map(repr, unknown))}; it has {some(map(repr, sorted(have)))}.")
+    kept = [r for r in results if getattr(r, what) in keep and getattr(r, what) not in drop]
+    if not kept:
+        raise NoRunsError(f"no {what} is left after the exclusions; the selection has {some(map(repr, sorted(have)))}.")
+    return kept
+
+
+def _unique(results: Sequence[Result], duplicates: str, excluded: list[Excluded]) -> list[Result]:
+    """One result per method and dataset: the one that started last."""
+    latest = {(r.dataset, r.method): r for r in results}
+    older = [r for r in results if latest[r.dataset, r.method] is not r]
+    if older and duplicates == "error":
+        pairs = dict.fromkeys(f"{r.method} on {r.dataset}" for r in older)
+        raise IncomparableRunsError(f"there are several runs of {some(pairs)}. Choose runs by --filter, or --duplicates latest.")
+    excluded += [Excluded("run", r.name, "a later run of the same method and dataset is used") for r in older]
+    return list(latest.values())
+
+
+def _check_comparable(results: Sequence[Result]) -> None:
+    """Refuse results that were computed under different conventions or, on one dataset, over different hierarchies."""
+    stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
+    groups = {c: [f"{r.method} on {r.dataset}" for r in stated if r.conventions == c] for c in {r.conventions for r in stated}}
+    if len(groups) > 1:
+        which = "; ".join(f"{c}: {len(names)} runs ({some(names[:3])} …)" for c, names in sorted(groups.items()))
+        raise IncomparableRunsError(
+            f"the runs were computed under different conventions for empty sets and ties: {which}. Their values do not compare; "
+            f"choose those of one kind, for example --filter \"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'\"."
+        )
+    digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
+    if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
+        raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by --filter.")
+
+
+def _folds(results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
+    """Values by fold of the runs that carry them, and what a reader must know about them."""
+    index: list[tuple[str, str, int]] = []
+    columns: dict[str, list[float]] = {m: [] for m in used}
+    broken, rounded, omitted = [], [], []
+    for r in results:
+        if not r.folds or r.status != schema.COMPLETE:
+            continue
+        try:
+            found = schema.decode_folds(r.folds)
+        except ValueError:
+            broken.append(r.name)
+            continue
+        if found.omitted:
+            omitted.append(r.name)
+        if found.digits:
+            rounded.append(r.name)
+        index += [(r.dataset, r.method, fold) for fold in found.folds]
+        empty = [math.nan] * len(found.folds)
+        for m, column in columns.items():
+            column += found.values.get(m, empty)
+    notes = [
+        f"Values by fold of {len(names)} runs {what} ({some(names[:3])})."
+        for names, what in (
+            (broken, "cannot be read and are not used"),
+            (omitted, "are too many for one tag and were not read"),
+            (rounded, "are rounded to few digits, because there are many"),
+        )
+        if names
+    ]
+    if not index:
+        return None, notes
+    return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(index, names=["dataset", "method", "fold"]), dtype=float), notes
+
+
+def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
+    """Doubts about what the runs say of themselves."""
+    notes = []
+    finished = [r for r in results if r.status == schema.COMPLETE]
+    if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
+        notes.append(
+            f"{unstated} of {len(finished)} finished runs do not say which conventions for empty sets and ties they follow."
+        )
+    for i, what in enumerate(("method", "dataset")):
+        if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
+            notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
+    if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
+        notes.append(
+            f"The metrics {some(plain)} were not logged by this project; they are taken for the measures of these names, "
+            "which may be defined otherwise."
+        )
+    for column, doubt in (
+        ("dataset_digest", "was not the same data in all runs"),
+        ("split_digest", "was not split in the same way in all runs, so that their folds are no pairs"),
+    ):
+        pairs = {(r.dataset, getattr(r, column)) for r in results if getattr(r, column)}
+        if differing := [d for d, n in Counter(d for d, _ in sorted(pairs)).items() if n > 1]:
+            notes.append(f"{some(differing)} {doubt} (the tag mleval.{column} differs).")
+    return notes
+
+
+def _rules(results: Sequence[Result], i: int) -> str:
+    """How names were found, with counts where there are several ways."""
+    counts = Counter(r.named_by[i] for r in results)
+    return ", ".join(f"{rule} ({n} runs)" if len(counts) > 1 else rule for rule, n in counts.most_common())

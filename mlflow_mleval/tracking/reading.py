@@ -1,0 +1,180 @@
+"""What one run says: its method, dataset, status and values, or why it is no result."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+from mlflow.entities import Run
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.tracking import schema
+
+#: MLflow stores infinity as the largest double.
+_INFINITE = 1.7976931348623157e308
+#: The name that MLflow gives to a dataset input without one.
+_NAMELESS = "dataset"
+_TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
+COLUMNS = (
+    "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
+    "start_time",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite."""
+
+    run_id: str
+    experiment_id: str
+    experiment: str
+    dataset: str
+    method: str
+    named_by: tuple[str, str]
+    status: str
+    conventions: str
+    hierarchy: str
+    split_digest: str
+    dataset_digest: str
+    start_time: pd.Timestamp
+    values: Mapping[str, float]
+    plain: Collection[str]
+    bad: Mapping[str, float]
+    folds: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} on {self.dataset} (run {self.run_id})"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``, ``input``.
+
+    Raises
+    ------
+    ValueError
+        Another rule.
+    """
+
+    what: str
+    rule: str | None
+    find: Callable[[Run, str], tuple[str, str] | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        default = {"method": _default_method, "dataset": _default_dataset}[self.what]
+        object.__setattr__(self, "find", default if self.rule is None else self._explicit(self.rule))
+
+    def _explicit(self, rule: str) -> Callable[[Run, str], tuple[str, str] | None]:
+        kind, _, key = rule.partition(":")
+        if kind == "tag" and key:
+            return lambda run, experiment: _named(run.data.tags.get(key), rule)
+        if kind == "param" and key:
+            return lambda run, experiment: _named(run.data.params.get(key), rule)
+        if rule == "run_name":
+            return lambda run, experiment: _named(run.info.run_name, rule)
+        if rule == "experiment":
+            return lambda run, experiment: _named(experiment, rule)
+        if rule == "input" and self.what == "dataset":
+            return lambda run, experiment: _named(_input(run)[0], rule)
+        allowed = "tag:NAME, param:NAME, run_name, experiment" + (" or input" if self.what == "dataset" else "")
+        raise ValueError(f"`{self.what}_by` must be one of {allowed}, got {rule!r}.")
+
+
+def is_ours(run: Run) -> bool:
+    """Whether the run says what it is in our tags."""
+    return schema.TAG_METHOD in run.data.tags
+
+
+def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str]) -> Result | str:
+    """The result that the run holds, or the reason why it holds none."""
+    tags = run.data.tags
+    if newer := schema.newer_schema(tags):
+        raise IncomparableRunsError(f"run {run.info.run_id} has {newer}")
+    if MLFLOW_PARENT_RUN_ID in tags and not is_ours(run):
+        return "is a child of another run"
+    status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
+    if status == schema.INCOMPLETE:
+        return "was written in part only; import again, or log it again"
+    if status not in (schema.COMPLETE, schema.DNF):
+        return f"has status {status}"
+    names = [rule.find(run, experiment) for rule in (method, dataset)]
+    for rule, name in zip((method, dataset), names, strict=True):
+        if name is None:
+            return f"has no {rule.rule}, which was to name its {rule.what}"
+    values, plain, bad = _values(run)
+    if status == schema.COMPLETE and not is_ours(run) and set(wanted).isdisjoint(values):
+        return "has none of the measures"
+    return Result(
+        run_id=run.info.run_id,
+        experiment_id=run.info.experiment_id,
+        experiment=experiment,
+        method=names[0][0],
+        dataset=names[1][0],
+        named_by=(names[0][1], names[1][1]),
+        status=status,
+        conventions=tags.get(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS),
+        hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
+        split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
+        dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
+        start_time=pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC"),
+        values=values if status == schema.COMPLETE else {},
+        plain=plain,
+        bad=bad,
+        folds=tags.get(schema.TAG_FOLDS, ""),
+    )
+
+
+def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
+    """Finite values by measure, which of them are plain metrics named like a known measure, and values that are not finite."""
+    values, others, bad = {}, {}, {}
+    for key, value in run.data.metrics.items():
+        measure = schema.measure_of(key)
+        if measure is None and key.startswith("mleval."):
+            continue
+        into = others if measure is None else values
+        into = into if math.isfinite(value) and abs(value) < _INFINITE else bad
+        into[measure or key] = value
+    if withdrawn := run.data.tags.get(schema.TAG_WITHDRAWN):
+        for measure in json.loads(withdrawn):
+            values.pop(measure, None)
+    # Beside our own metrics, somebody else's "accuracy" is another accuracy.
+    plain = set() if values else set(others).intersection(MEASURES)
+    values |= {key: v for key, v in others.items() if key not in values and (key in plain or key not in MEASURES)}
+    return values, plain, bad
+
+
+def _named(name: str | None, by: str) -> tuple[str, str] | None:
+    return (name, by) if name and name.strip() else None
+
+
+def _default_method(run: Run, experiment: str) -> tuple[str, str] | None:
+    tags, params = run.data.tags, run.data.params
+    return (
+        _named(tags.get(schema.TAG_METHOD), f"tag:{schema.TAG_METHOD}")
+        or _named(params.get("estimator_name"), "param:estimator_name")
+        or _named(tags.get("estimator_name"), "tag:estimator_name")
+        or _named(run.info.run_name, "run_name")
+    )
+
+
+def _default_dataset(run: Run, experiment: str) -> tuple[str, str] | None:
+    name = _input(run)[0]
+    return (
+        _named(run.data.tags.get(schema.TAG_DATASET), f"tag:{schema.TAG_DATASET}")
+        or _named(None if name == _NAMELESS else name, "input")
+        or _named(experiment, "experiment")
+    )
+
+
+def _input(run: Run) -> tuple[str, str]:
+    """Name and digest of the dataset input: the one for testing, or the only one; empty where that is not clear."""
+    inputs = run.inputs.dataset_inputs if run.inputs else []
+    tests = [i for i in inputs if any(t.key == MLFLOW_DATASET_CONTEXT and t.value in _TEST_CONTEXTS for t in i.tags)]
+    found = {(i.dataset.name, i.dataset.digest) for i in tests or inputs}
+    return found.pop() if len(found) == 1 else ("", "")
