@@ -1,0 +1,117 @@
+"""A report stored as a run, so that others find it in MLflow's UI beside the runs that it compares."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.tracking import schema, store
+
+_CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
+_MAX_PARAM = 500
+
+
+def log_comparison(page: str, summary: str, data: Mapping[str, str | bytes], comparison: Comparison) -> str:
+    """Store the report about a comparison in the experiment that most of its runs come from.
+
+    Parameters
+    ----------
+    page : str
+        The report as HTML; lies at the root of the artifacts, where MLflow can put reports side by side.
+    summary : str
+        The same in Markdown; also the run's description.
+    data : mapping of str to str or bytes
+        File name to content; lies in the folder ``mleval``.
+    comparison : Comparison
+        What the report is about.
+
+    Returns
+    -------
+    str
+        The run's id.
+    """
+    study = comparison.study
+    files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
+    files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    return log_report(
+        files,
+        experiment_id=str(study.runs["experiment_id"].mode()[0]),
+        run_name=f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
+        summary=summary,
+        params={name: value for name, value in comparison.options.items() if value is not None},
+    )
+
+
+def log_report(
+    files: Mapping[str, str | bytes | Path],
+    *,
+    experiment_id: str,
+    run_name: str,
+    summary: str = "",
+    tags: Mapping[str, str] | None = None,
+    params: Mapping[str, object] | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> str:
+    """Store a report as a run of kind report; such runs are never read as results.
+
+    Parameters
+    ----------
+    files : mapping of str to str, bytes or Path
+        Artifact path to content, or to the file that holds it.
+    experiment_id : str
+        Where to store it.
+    run_name : str
+        What the UI calls it.
+    summary : str
+        Markdown; the run's description in the UI, cut where it is too long for MLflow.
+    tags, params, metrics : mapping, optional
+        More to say about it.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    ValueError
+        An artifact path is absolute or leaves the folder.
+    StoreError
+        The store cannot be reached. A report that was written in part has status FAILED.
+    """
+    if wrong := [p for p in files if not p or PurePosixPath(p).is_absolute() or ".." in PurePosixPath(p).parts]:
+        raise ValueError(f"`files` must have relative paths without .., got {', '.join(map(repr, wrong))}.")
+    note = summary if len(summary) <= schema.MAX_TAG else summary[: schema.MAX_TAG - len(_CUT)] + _CUT
+    all_tags = {**(tags or {}), schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
+    client = store.connect()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true", MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false"),
+        store.store_errors("write to"),
+    ):
+        for path, content in files.items():
+            target = Path(folder, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                content = content.read_bytes()
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        run = client.create_run(experiment_id, run_name=run_name[: schema.MAX_RUN_NAME], tags=all_tags)
+        run_id, now = run.info.run_id, run.info.start_time
+        finished = False
+        try:
+            client.log_artifacts(run_id, folder)
+            client.log_batch(
+                run_id,
+                metrics=[Metric(key, value, now, 0) for key, value in (metrics or {}).items()],
+                params=[Param(key, str(value)[:_MAX_PARAM]) for key, value in (params or {}).items()],
+                tags=[RunTag(MLFLOW_RUN_NOTE, note)] if note else [],
+            )
+            finished = True
+        finally:
+            client.set_terminated(run_id, "FINISHED" if finished else "FAILED")
+    return run_id
