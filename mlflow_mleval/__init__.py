@@ -24,6 +24,13 @@ _PUBLIC = {
     "nemenyi": "analysis.ranks",
     "wilcoxon_pairs": "analysis.paired",
     "Hierarchy": "measures.hierarchy",
+    "Capacity": "measures.capacities",
+    "choquet_loss": "measures.capacities",
+    "Profile": "measures.dependence",
+    "binomial_loss": "measures.dependence",
+    "loss_profile": "measures.dependence",
+    "owa_loss": "measures.dependence",
+    "polynomial_loss": "measures.dependence",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
