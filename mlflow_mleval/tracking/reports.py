@@ -5,12 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.tracking import schema, store
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.comparison import Comparison
 
 _CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
 _MAX_PARAM = 500

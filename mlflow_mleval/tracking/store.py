@@ -132,8 +132,7 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
                 f"MLflow does not accept the filter {filter_string!r}: {text} "
                 "Example: \"params.lr = '0.1' and tags.model = 'rf'\"."
             ) from error
-        advice = "Is the server running, and is MLFLOW_TRACKING_URI right?" if doing in ("open", "read") else ""
-        raise StoreError(f"cannot {doing} the store {store_name()}: {text} {advice}".rstrip()) from error
+        raise StoreError(f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()) from error
 
 
 @contextmanager
@@ -198,9 +197,26 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _advice(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return "Install the driver of that database."
+    if _connection_error(error) is not None:
+        return "Is the server running, and is MLFLOW_TRACKING_URI right?"
+    return "" if isinstance(error, MlflowException) else "Is MLFLOW_TRACKING_URI right?"
+
+
+def _connection_error(error: BaseException | None) -> requests.ConnectionError | None:
+    """The failure to connect that led to an error of MLflow."""
+    while error is not None and not isinstance(error, requests.ConnectionError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def _first_sentence(error: Exception) -> str:
     """The start of an error's text, on one line, without credentials of the tracking URI."""
-    text = str(error)
+    lost = _connection_error(error)
+    reason = getattr(lost.args[0] if lost is not None and lost.args else None, "reason", None)
+    text = str(reason).rpartition(": ")[2] if reason else str(getattr(error, "orig", None) or error)
     uri = mlflow.get_tracking_uri()
     text = text.replace(uri, masked(uri))
     parts = urlsplit(uri)

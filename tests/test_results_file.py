@@ -1,0 +1,212 @@
+"""Reading a file of results: both forms, every source, and one clear error for each thing that can be wrong."""
+
+import csv
+import io
+import math
+from decimal import Decimal
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.tracking.results_file import read_results
+
+HEADER = "measure,dataset,method,value\n"
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+names = names.map(str.strip).filter(len)
+values = st.floats(allow_nan=False, allow_infinity=False) | st.just(math.nan)
+
+
+def write(tmp_path, content, name="results.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_the_bundled_study_as_pandas_reads_it():
+    path = files("mlflow_mleval") / "data" / "madjarov2012.csv"
+    expected = pd.read_csv(path)[["dataset", "method", "measure", "value"]]
+    pd.testing.assert_frame_equal(read_results(path), expected, check_dtype=False)
+
+
+def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
+    names = {"dataset": ["d", "d", "e"], "method": ["a", "b", "a"]}
+    wide = pd.DataFrame({**names, "f1": [0.5, np.nan, 0.25], "coverage": [1.0, 2.5, 3.0]})
+    long = wide.melt(["dataset", "method"], var_name="measure").sample(frac=1, random_state=0)
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    wide.to_parquet(tmp_path / "wide.parquet")
+    long.to_parquet(tmp_path / "long.pq")
+    indexed = wide.set_index(["dataset", "method"])
+    indexed.to_parquet(tmp_path / "indexed.parquet")
+    key = ["dataset", "method", "measure"]
+    expected = read_results(wide).sort_values(key, ignore_index=True)
+    assert len(expected) == 6 and expected.value.isna().sum() == 1
+    paths = [tmp_path / n for n in ("wide.csv", "long.csv", "wide.parquet", "long.pq", "indexed.parquet")]
+    for source in [*paths, str(paths[0]), long, indexed]:
+        pd.testing.assert_frame_equal(read_results(source).sort_values(key, ignore_index=True), expected)
+
+
+def test_folds_in_both_forms(tmp_path):
+    long = write(tmp_path, "measure,dataset,method,value,fold\nf1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n", "long.csv")
+    wide = write(tmp_path, "dataset,method,fold,f1\nd,a,1,.5\nd,a,2,.7\nd,b,,\n", "wide.csv")
+    expected = pd.DataFrame({"dataset": "d", "method": ["a", "a", "b"], "fold": pd.array([1, 2, None], "Int64"),
+                             "measure": "f1", "value": [0.5, 0.7, np.nan]})
+    for path in (long, wide):
+        pd.testing.assert_frame_equal(read_results(path), expected, check_dtype=False)
+
+
+@given(st.dictionaries(st.tuples(names, names), values, min_size=1, max_size=6))
+def test_any_names_and_numbers_survive_csv(tmp_path_factory, cells):
+    frame = pd.DataFrame([(d, m, v) for (d, m), v in cells.items()], columns=["dataset", "method", "f1"])
+    buffer = io.StringIO()
+    frame.to_csv(buffer, index=False, quoting=csv.QUOTE_ALL)
+    path = write(tmp_path_factory.mktemp("any"), buffer.getvalue())
+    found = read_results(path)
+    assert found[["dataset", "method"]].to_numpy().tolist() == frame[["dataset", "method"]].to_numpy().tolist()
+    np.testing.assert_array_equal(found["value"], frame["f1"])
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_table_or_the_one_error(tmp_path_factory, content):
+    path = write(tmp_path_factory.mktemp("bytes"), content)
+    try:
+        assert len(read_results(path))
+    except ImportFileError as error:
+        assert "results.csv" in str(error)
+
+
+def test_utf8_with_and_without_mark_and_utf16(tmp_path):
+    text = HEADER + "f1,Datensätze,Bäume,0.5\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        assert read_results(write(tmp_path, text.encode(encoding)))["method"].tolist() == ["Bäume"]
+
+
+def test_spaces_blank_lines_and_line_ends_do_not_matter(tmp_path):
+    text = "measure, dataset, method, value\r\n f1 , d , a , 0.5 \r\n\r\nf1,d,b,\r\n\r\n"
+    found = read_results(write(tmp_path, text))
+    assert found[["dataset", "method"]].to_numpy().tolist() == [["d", "a"], ["d", "b"]]
+
+
+def test_lines_are_counted_as_an_editor_does(tmp_path):
+    path = write(tmp_path, HEADER + 'f1,d,"two\nlines",0.5\n\nf1,d,b,oops\n')
+    with pytest.raises(ImportFileError, match=r"results\.csv, line 5, column 'value': 'oops' is not a finite number"):
+        read_results(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"is empty\. It needs a header"),
+        ("\n\n", r"is empty"),
+        (HEADER, "has a header but no rows"),
+        ("measure,dataset,value\nf1,d,1\n", r"no column 'method' \(it has 'measure', 'dataset', 'value'\)"),
+        ("a,b\n1,2\n", r"no column 'dataset' and no column 'method'"),
+        ("dataset,method,value\nd,a,1\n", r"no column 'measure'"),
+        ("dataset,method\nd,a\n", r"no column of a measure beside dataset, method"),
+        ("measure,dataset,method,value,unit\nf1,d,a,1,%\n", r"unknown column 'unit'"),
+        ("measure;dataset;method;value\nf1;d;a;0,5\n", r"line 1: the separator seems to be ';'"),
+        (",dataset,method,f1\n0,d,a,1\n", r"column 1 has no name.*index=False"),
+        ("dataset,method,f1,f1\nd,a,1,2\n", r"the column 'f1' occurs twice"),
+        (HEADER + "f1,d,a,0.5\nf1,d,b,zero\n", r"line 3, column 'value': 'zero' is not a finite number\. Leave the cell empty"),
+        (HEADER + "f1,d,a,nan\n", r"line 2, column 'value': 'nan' is not"),
+        (HEADER + "f1,d,a,NaN\n", r"'NaN'"),
+        (HEADER + "f1,d,a,NA\n", r"'NA'"),
+        (HEADER + "f1,d,a,DNF\n", r"'DNF'"),
+        (HEADER + "f1,d,a,inf\n", r"'inf'"),
+        (HEADER + "f1,d,a,-Infinity\n", r"'-Infinity'"),
+        (HEADER + "f1,d,a,1e999\n", r"'1e999'"),
+        (HEADER + "f1,d,a,1_000\n", r"'1_000'"),
+        (HEADER + "f1,d,a,0x1p3\n", r"'0x1p3'"),
+        (HEADER + "f1,d,a,１\n", r"'１'"),
+        (HEADER + 'f1,d,a,"0,5"\n', r"'0,5'"),
+        (HEADER + "f1,d,a,True\n", r"'True'"),
+        ("dataset,method,f1,recall\nd,a,0.5,x\n", r"line 2, column 'recall': 'x'"),
+        (HEADER + "f1,d,a,0.5\nf1,d,a,0.5\n", r"line 3, column 'value': f1 of 'a' on 'd' was given in line 2 already"),
+        ("dataset,method,f1\nd,a,1\nd,a,\n", r"line 3, column 'f1': f1 of 'a' on 'd' was given in line 2"),
+        ("measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,1\n", r"in fold 1 was given in line 2"),
+        ("measure,dataset,method,value,fold\nf1,d,a,1,1\nf1,d,a,1,\n", r"line 3, column 'fold': .* both with and without"),
+        ("measure,dataset,method,value,fold\nf1,d,a,1,first\n", r"line 2, column 'fold': 'first' is not a fold number"),
+        ("measure,dataset,method,value,fold\nf1,d,a,1,-1\n", r"'-1' is not a fold number"),
+        ("measure,dataset,method,value,fold\nf1,d,a,1,1.5\n", r"'1.5' is not a fold number"),
+        (HEADER + "f1,,a,0.5\n", r"line 2, column 'dataset': the name of the dataset is empty"),
+        (HEADER + "f1,d, ,0.5\n", r"line 2, column 'method': the name of the method is empty"),
+        (HEADER + ",d,a,0.5\n", r"line 2, column 'measure': the name of the measure is empty"),
+        (HEADER + "f1,d,a\n", r"line 2, column 'value': the row ends before it: 3 cells, the header has 4"),
+        (HEADER + "f1,d,a,1,2\n", r"line 2, column 'value': the row goes on after it with '2': 5 cells"),
+        (HEADER + 'f1,d,"a,1\nf1,d,b,2\n', r"line 2: a quote is opened and never closed"),
+        (HEADER + "f1 (%),d,a,1\n", r"line 2, column 'measure': 'f1 \(%\)' cannot name a metric: .*letters A-Z"),
+        (HEADER + "../f1,d,a,1\n", r"cannot name a metric: .*path"),
+        (HEADER + f"{'f' * 300},d,a,1\n", r"at most 238 characters"),
+        ("dataset,method,naïve\nd,a,1\n", r"header, column 'naïve': cannot name a metric"),
+        (HEADER + f"f1,d,{'a' * 9000},1\n", r"line 2, column 'method': the name of the method has 9,000 characters"),
+        (HEADER + "f1,d,a,1\nf1,d,\0,1\n", r"line 3: holds a NUL character"),
+    ],
+)
+def test_each_fault_is_named_by_row_and_column(tmp_path, text, message):
+    with pytest.raises(ImportFileError, match=message) as caught:
+        read_results(write(tmp_path, text))
+    assert str(caught.value).startswith("results.csv") and "\n" not in str(caught.value)
+
+
+def test_how_many_faults_there_are(tmp_path):
+    with pytest.raises(ImportFileError, match=r"line 2.*'x'.*\(and 2 more problems in this file\)"):
+        read_results(write(tmp_path, HEADER + "f1,d,a,x\nf1,d,b,y\nf1,d,c,z\n"))
+
+
+def test_unknown_encoding_names_line_and_column(tmp_path):
+    content = (HEADER + "f1,d,Bäume,0.5\n").encode("latin-1")
+    with pytest.raises(ImportFileError, match=r"line 2, column 3: byte 0xe4 is not UTF-8"):
+        read_results(write(tmp_path, content))
+
+
+def test_a_line_of_ten_megabytes(tmp_path):
+    with pytest.raises(ImportFileError, match=r"line 3, column 'method': the line has 10,000,0\d\d characters") as caught:
+        read_results(write(tmp_path, HEADER + "f1,d,a,1\nf1,d," + "x" * 10_000_000 + ",1\n"))
+    assert len(str(caught.value)) < 300
+    with pytest.raises(ImportFileError, match=r"line 1"):
+        read_results(write(tmp_path, "x" * 10_000_000))
+
+
+def test_files_that_are_no_tables(tmp_path):
+    with pytest.raises(ImportFileError, match="No such file"):
+        read_results(tmp_path / "none.csv")
+    with pytest.raises(ImportFileError, match="directory"):
+        read_results(tmp_path)
+    with pytest.raises(ImportFileError, match="not a parquet file that can be read"):
+        read_results(write(tmp_path, b"PAR1 and no more"))
+    with pytest.raises(ImportFileError, match="results.csv, line 1"):
+        read_results(write(tmp_path, b"PK\x03\x04\xff\xfe\x00 an archive"))
+
+
+def frame(**columns):
+    return pd.DataFrame({"dataset": ["d", "d"], "method": ["a", "b"], **columns})
+
+
+@pytest.mark.parametrize("value", [np.inf, "x", True, np.True_, 1j, [0.5], pd.Timestamp("2020-01-01"), "nan", 10**400])
+def test_frames_with_something_else_than_numbers(value):
+    with pytest.raises(ImportFileError, match=r"the table, row 2, column 'f1': .* is not a finite number"):
+        read_results(frame(f1=pd.Series([0.5, value], dtype=object)))
+
+
+@pytest.mark.parametrize("value", [0.25, np.float32(0.25), Decimal("0.25"), "0.25", " .25 "])
+def test_frames_with_numbers_of_any_kind(value):
+    assert read_results(frame(f1=pd.Series([0.5, value], dtype=object)))["value"].tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize("empty", [None, np.nan, pd.NA, "", pd.NaT])
+def test_every_kind_of_empty_is_a_method_that_did_not_finish(empty):
+    assert math.isnan(read_results(frame(f1=pd.Series([0.5, empty], dtype=object)))["value"][1])
+
+
+def test_frames_name_the_source_and_take_other_types_of_names():
+    with pytest.raises(ImportFileError, match=r"^mine, row 1, column 'method'"):
+        read_results(frame(f1=1.0).assign(method=[None, "b"]), name="mine")
+    with pytest.raises(ImportFileError, match="half a surrogate pair"):
+        read_results(frame(f1=1.0).assign(method=pd.Series(["\ud800", "b"], dtype=object)))
+    categorical = frame(f1=[1, 2]).astype({"dataset": "category"}).assign(method=[1, 2])
+    assert read_results(categorical)["method"].tolist() == ["1", "2"]
