@@ -214,6 +214,27 @@ def pad(text: str, width: int, align: str = "<") -> str:
     return " " * left + text + " " * (room - left)
 
 
+def wrap(prefix: str, text: object, width: int) -> list[str]:
+    """Text in lines of so many columns, broken at blanks; the first starts with the prefix, the others below its end.
+
+    A word that is longer than a line is cut in the middle; "p = .012" stays together.
+
+    >>> wrap("- ", "the quick brown fox, p = .012", 18)
+    ['- the quick brown', '  fox, p = .012']
+    """
+    left = columns(prefix)
+    lines, line, used = [], prefix, left
+    for word in re.sub(r" ([=<>]) (?=[.\d])", "\0\\1\0", terminal(text)).split():
+        word = shorten(word.replace("\0", " "), max(1, width - left))
+        wide = columns(word)
+        if used > left and used + 1 + wide > width:
+            lines.append(line)
+            line, used = " " * left, left
+        gap = "" if used == left else " "
+        line, used = f"{line}{gap}{word}", used + len(gap) + wide
+    return [*lines, line.rstrip()]
+
+
 def _clusters(text: str) -> Iterator[str]:
     """The text in pieces that a reader sees as one character (enough of UAX 29 for names)."""
     cluster = ""
