@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr
 
+from mlflow_mleval.study import some
 from mlflow_mleval.validation import one_of, probability
 
 TIES = ("correct", "ignore")
@@ -148,7 +149,7 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
         )
     if table.columns.has_duplicates:
         twice = table.columns[table.columns.duplicated()].unique().tolist()
-        raise ValueError(f"`{name}` must have distinct methods, got {len(twice)} more than once: {twice[:12]}. Rename them.")
+        raise ValueError(f"`{name}` must have distinct methods, got {len(twice)} more than once ({some(twice)}). Rename them.")
     try:
         return table.astype(float)
     except (TypeError, ValueError) as error:
@@ -372,7 +373,7 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
 def column_of(control: Hashable, table: pd.DataFrame) -> int:
     """Position of the control among the methods."""
     if control not in table.columns:
-        raise ValueError(f"`control` must be one of the methods {table.columns.tolist()[:12]}, got {control!r}.")
+        raise ValueError(f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.")
     return table.columns.get_loc(control)
 
 
@@ -426,10 +427,10 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     df = table.shape[1] - n_parts
     warnings = []
     if dropped:
-        warnings.append(f"{len(dropped)} datasets with fewer than two results say nothing and were left out: {_named(dropped)}.")
+        warnings.append(f"{len(dropped)} datasets with fewer than two results say nothing and were left out: {some(dropped)}.")
     parts = [table.columns[part == i].tolist() for i in range(n_parts)]
     if n_parts > 1:
-        shown = "; ".join(_named(p) for p in parts)
+        shown = "; ".join(some(p) for p in parts)
         warnings.append(f"the design is not connected: methods of different parts are never compared ({shown}).")
     if not informative:
         warnings.append("every dataset ties all methods: there is nothing to test.")
@@ -445,11 +446,6 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
         ties=ties,
         warnings=tuple(warnings),
     )
-
-
-def _named(names: list[Hashable]) -> str:
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(map(str, names[:12])) + more
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
