@@ -19,7 +19,7 @@ ALTERNATIVES = ("two-sided", "greater", "less")
 #: Differences that agree within this share of the dataset's largest value are equal (ties), or zero: float noise.
 NOISE = 1e-12
 #: The signed-rank distribution is exact up to this many datasets, normal beyond.
-EXACT_DATASETS = 100
+EXACT_DATASETS = 200
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,14 @@ class PairwiseResult:
     Attributes
     ----------
     table : pandas.DataFrame
-        One row a pair. method_a, method_b; n (datasets), n_zero (equal on), wins, ties, losses (of a); mean_difference,
-        median_difference (a over b: positive where a is better, in units of the measure); mean_low, mean_high (Student
-        interval of the mean difference at 1 - alpha, not corrected for the number of pairs); effect_size (matched-pairs
-        rank-biserial correlation in [-1, 1], 1: a always better); statistic (sum of the ranks for a; two-sided: the smaller of
-        the sums for a and for b), pvalue, pvalue_corrected, significant, exact (whether the p-value is exact, or normal).
+        One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a);
+        mean_difference with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the
+        means of all two differences) with the interval median_low, median_high that inverts the signed-rank test: positive
+        where a is better, in units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where
+        there are too few datasets for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial
+        correlation: sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b); statistic
+        (sum of the ranks for a; two-sided: the smaller of the sums for a and for b); pvalue, pvalue_corrected, significant;
+        exact (whether the p-value is exact, or a normal approximation).
     correction : {"holm", "bonferroni", "none"}
     alternative : {"two-sided", "greater", "less"}
     alpha : float
@@ -168,40 +171,36 @@ def wilcoxon_pairs(
         a, b = np.triu_indices(m, 1)
     else:
         at = column_of(control, frame)
-        a = np.delete(np.arange(m), at)
-        b = np.full(m - 1, at)
+        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
     by_method = (-values if minimize else values).T
+    noise = NOISE * np.abs(values).max(axis=1)
     difference = by_method[a] - by_method[b]
-    noise = np.broadcast_to(NOISE * np.abs(values).max(axis=1), difference.shape)
     difference[np.abs(difference) <= noise] = 0.0
-    doubled, n_zero = _signed_ranks(difference, noise)
-    plus = np.where(difference > 0, doubled, 0).sum(axis=1)
-    minus = np.where(difference < 0, doubled, 0).sum(axis=1)
+    ranks, pattern = _signed_ranks(difference, noise)
+    plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
+    statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
     exact = n <= EXACT_DATASETS
-    nonzero = np.where(difference != 0, doubled, 0)
-    if alternative == "two-sided":
-        statistic = np.minimum(plus, minus)
-        tail = _tail(nonzero, statistic, n_zero, exact)
-        pvalue = np.minimum(1.0, 2 * tail)
-    else:
-        statistic = plus
-        pvalue = _tail(nonzero, minus if alternative == "greater" else plus, n_zero, exact)
+    tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
+    pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
     corrected = adjust(pvalue, correction)
     mean = difference.mean(axis=1)
     margin = stats.t.isf(alpha / 2, n - 1) * difference.std(axis=1, ddof=1) / np.sqrt(n)
+    median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
     pairs = pd.DataFrame(
         {
             "method_a": frame.columns[a],
             "method_b": frame.columns[b],
             "n": n,
-            "n_zero": n_zero,
+            "n_zero": (difference == 0).sum(axis=1),
             "wins": (difference > 0).sum(axis=1),
-            "ties": n_zero,
+            "ties": (difference == 0).sum(axis=1),
             "losses": (difference < 0).sum(axis=1),
             "mean_difference": mean,
-            "median_difference": np.median(difference, axis=1),
             "mean_low": mean - margin,
             "mean_high": mean + margin,
+            "median_difference": median,
+            "median_low": low,
+            "median_high": high,
             "effect_size": (plus - minus) / (n * (n + 1)),
             "statistic": statistic / 2,
             "pvalue": pvalue,
@@ -229,44 +228,81 @@ def wilcoxon_pairs(
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Twice the midranks of the absolute differences in each row (integers), zeros included; and the number of zeros."""
+    """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros included.
+
+    Returned with the sign of the difference (0 for a zero), in the order of the row; and without it, in rising order.
+    """
     size = np.abs(difference)
-    order = np.argsort(size, axis=1, kind="stable")
-    ordered = np.take_along_axis(size, order, axis=1)
-    slack = np.take_along_axis(noise, order, axis=1)
+    order = np.argsort(size, axis=1)
+    ordered, slack = np.take_along_axis(size, order, axis=1), noise[order]
     n = size.shape[1]
     index = np.arange(n)
-    new = np.ones_like(order, dtype=bool)
-    new[:, 1:] = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
-    new[:, 1:] |= (ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)
-    first = np.maximum.accumulate(np.where(new, index, 0), axis=1)
-    last = np.ones_like(new)
-    last[:, :-1] = new[:, 1:]
-    final = np.minimum.accumulate(np.where(last, index, n)[:, ::-1], axis=1)[:, ::-1]
-    doubled = np.empty_like(order)
-    np.put_along_axis(doubled, order, first + final + 2, axis=1)
-    return doubled, (size == 0).sum(axis=1)
+    new = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
+    new |= (ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)
+    first, last = np.zeros_like(order), np.full_like(order, n - 1)
+    first[:, 1:] = np.maximum.accumulate(np.where(new, index[1:], 0), axis=1)
+    last[:, :-1] = np.minimum.accumulate(np.where(new, index[:-1], n - 1)[:, ::-1], axis=1)[:, ::-1]
+    pattern = np.where(ordered > 0, first + last + 2, 0)
+    ranks = np.empty_like(pattern)
+    np.put_along_axis(ranks, order, pattern, axis=1)
+    return np.where(difference < 0, -ranks, ranks), pattern
 
 
-def _tail(doubled: np.ndarray, sums: np.ndarray, n_zero: np.ndarray, exact: bool) -> np.ndarray:
-    """Chance that a random half of the ranks (doubled; 0: left out) sums to at most `sums`, row by row."""
-    if not exact:
-        total, square = doubled.sum(axis=1), (doubled.astype(float) ** 2).sum(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            z = (sums - total / 2) / (np.sqrt(square) / 2)
-        return np.where(square > 0, stats.norm.cdf(z), 1.0)
-    out = np.empty(len(doubled))
-    pattern = np.sort(doubled, axis=1)
-    keys, where = np.unique(pattern, axis=0, return_inverse=True)
-    for i, key in enumerate(keys):
-        chance = np.zeros(int(key.sum()) + 1)
-        chance[0] = 1.0
-        for rank in key[key > 0]:
-            chance[rank:] += chance[:-rank].copy()
-            chance /= 2
-        rows = where.ravel() == i
-        out[rows] = np.minimum(np.cumsum(chance)[sums[rows]], 1.0)
-    return out
+def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme, once a pattern of ties."""
+    total = pattern.sum(axis=1)
+    upper = 2 * sums > total
+    sums = np.where(upper, total - sums - 1, sums)
+    keys, width = pattern.astype(np.int16).tobytes(), 2 * pattern.shape[1]
+    rows_of: dict[bytes, list[int]] = {}
+    for row in range(len(pattern)):
+        rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
+    out = np.zeros(len(pattern))
+    for rows in rows_of.values():
+        below = sums[rows]
+        share = _share_at_most(pattern[rows[0]], int(below.max()))
+        out[rows] = np.where(below < 0, 0.0, share[below])
+    return np.where(upper, 1 - out, out)
+
+
+def _share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
+    """Of all subsets of the rising ranks, the share with a sum of at most 0, 1 .. `limit`. Exact below 2^53 subsets."""
+    ranks = ranks[ranks > 0].tolist()
+    ways = np.zeros(max(limit, 0) + 1)
+    ways[0] = 1.0
+    reach = 0
+    for rank in ranks:
+        reach = min(reach + rank, limit)
+        if rank <= reach:
+            ways[rank : reach + 1] += ways[: reach + 1 - rank]
+    return np.ldexp(np.cumsum(ways), -len(ranks))
+
+
+def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The same by the normal approximation; the variance is that of the tied ranks."""
+    deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
+    z = (sums - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
+    return np.where(deviation > 0, stats.norm.cdf(z), 1.0)
+
+
+def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median of the means of all two differences, row by row, and the interval that inverts the signed-rank test."""
+    n = difference.shape[1]
+    i, j = np.triu_indices(n)
+    ranks = np.arange(1, n + 1)
+    outside = int((_share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
+    found = np.empty((3, len(difference)))
+    block = max(1, 2**22 // len(i))
+    for start in range(0, len(difference), block):
+        rows = difference[start : start + block]
+        means = rows[:, i]
+        means += rows[:, j]
+        means.sort(axis=1)
+        ends = (means[:, outside - 1], means[:, -outside]) if outside else (np.nan, np.nan)
+        middle = (means[:, (len(i) - 1) // 2] + means[:, len(i) // 2]) / 2
+        for target, value in zip(found[:, start : start + block], (middle, *ends), strict=True):
+            target[:] = value
+    return tuple(found / 2)
 
 
 def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
