@@ -1,0 +1,306 @@
+"""Measures that say the same: their correlation, a filter, groups, and how the ranking moves without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.fusion import Fusion
+from mlflow_mleval.study import Study, some
+
+#: A column whose values differ by less than this share of the largest is constant: float noise.
+NOISE = 1e-12
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson correlation of measures over methods, averaged over datasets.
+
+    Attributes
+    ----------
+    matrix : pandas.DataFrame
+        Measures x measures: the absolute value of the mean over all datasets.
+    n_datasets : pandas.Series
+        By measure: datasets on which it varies, so has a correlation.
+    constant : tuple of (dataset, measure)
+        Where a measure has the same value for all methods, so that its correlations there count as 0.
+    """
+
+    matrix: pd.DataFrame
+    n_datasets: pd.Series
+    constant: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """Which measures are redundant at a threshold, and what the fused ranking does without them.
+
+    Attributes
+    ----------
+    threshold : float
+    correlation : pandas.DataFrame
+        Measures x measures: mean absolute correlation, as `Correlation.matrix`.
+    n_datasets : pandas.Series
+        Datasets behind each measure's correlations.
+    kept : list of str
+        Measures that survive the filter, in the study's order.
+    dropped : pandas.DataFrame
+        As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
+    graph : networkx.Graph
+        Measures, joined where their correlation exceeds the threshold (edge attribute ``correlation``).
+    groups : list of list of str
+        Its connected components, the largest first.
+    ranking : pandas.DataFrame
+        As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
+    without : Fusion
+        The ranking by the kept measures only.
+    warnings : tuple of str
+    """
+
+    threshold: float
+    correlation: pd.DataFrame
+    n_datasets: pd.Series
+    kept: list[str]
+    dropped: pd.DataFrame
+    graph: nx.Graph
+    groups: list[list[str]]
+    ranking: pd.DataFrame
+    without: Fusion
+    warnings: tuple[str, ...] = ()
+
+
+def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
+    """Correlate measures over methods on each dataset, average the signed correlations over datasets, then drop the sign.
+
+    A measure that is constant on a dataset has no correlation there. It counts as 0, evidence of redundancy being absent, and is
+    listed; this is what reproduces Figure 3 of Eftimov & Kocev (2019).
+
+    Parameters
+    ----------
+    matrices : mapping of dataset to pandas.DataFrame, shape (methods, measures)
+        Decision matrices without empty cells, the same measures in each.
+
+    Raises
+    ------
+    ValueError
+        No matrix, fewer than three methods, empty cells, different measures.
+
+    Examples
+    --------
+    >>> one = pd.DataFrame({"f1": [1, 2, 3], "loss": [3, 2, 1], "time": [1, 3, 1]})
+    >>> two = pd.DataFrame({"f1": [1, 2, 3], "loss": [1, 2, 4], "time": [5, 5, 5]})
+    >>> found = correlation({"one": one, "two": two})
+    >>> found.matrix.round(4).loc["f1"].tolist(), found.constant
+    ([1.0, 0.009, 0.0], (('two', 'time'),))
+    """
+    if not matrices:
+        raise ValueError("`matrices` must hold a dataset, got none.")
+    measures = next(iter(matrices.values())).columns
+    n = len(measures)
+    total, used = np.zeros((n, n)), np.zeros(n, dtype=int)
+    constant = []
+    for dataset, matrix in matrices.items():
+        if not matrix.columns.equals(measures):
+            raise ValueError(f"`matrices` must have the same measures everywhere, got others on {dataset}. Select common ones.")
+        values = matrix.to_numpy(dtype=float)
+        if len(values) < 3:
+            raise ValueError(f"`matrices` must have at least three methods, got {len(values)} on {dataset}. Add methods.")
+        if empty := int(np.isnan(values).sum()):
+            raise ValueError(f"`matrices` must be complete, got {empty} empty cells on {dataset}. Apply a missing-value policy.")
+        varies = np.ptp(values, axis=0) > NOISE * np.abs(values).max(axis=0)
+        constant += [(dataset, measure) for measure in measures[~varies]]
+        centred = np.where(varies, values - values.mean(axis=0), 0.0)
+        unit = centred / np.where(varies, np.sqrt((centred**2).sum(axis=0)), 1.0)
+        total += np.clip(unit.T @ unit, -1, 1)
+        used += varies
+    mean = np.abs(total) / len(matrices)
+    np.fill_diagonal(mean, 1.0)
+    return Correlation(pd.DataFrame(mean, measures, measures), pd.Series(used, measures, name="n_datasets"), tuple(constant))
+
+
+def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], pd.DataFrame]:
+    """Drop one measure of each correlated pair until no pair is correlated above the threshold.
+
+    Pairs are visited in falling order of the measures' mean correlation. Of a pair above the threshold the first goes if its
+    mean correlation with the measures still there exceeds the mean over the rows of all measures but the second; else the
+    second goes. These are the rules of ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov &
+    Kocev (2019) used.
+
+    Parameters
+    ----------
+    corr : pandas.DataFrame, shape (measures, measures)
+        Correlations; their sign does not matter.
+    threshold : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    kept : list of str
+        In the order of the frame.
+    dropped : pandas.DataFrame
+        One row a dropped measure, in the order of dropping: measure, because_of (the other of the pair), correlation,
+        mean_correlation of the dropped one with those that were still there.
+
+    Examples
+    --------
+    >>> names = ["f1", "accuracy", "coverage"]
+    >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
+    >>> kept, dropped = redundancy_filter(corr, 0.9)
+    >>> kept, dropped.measure.tolist(), dropped.because_of.tolist()
+    (['f1', 'coverage'], ['accuracy'], ['f1'])
+    """
+    _threshold(threshold)
+    names = corr.columns
+    left = corr.abs().to_numpy(dtype=float)
+    order = np.argsort(-left.mean(axis=0), kind="stable")
+    left = left[np.ix_(order, order)]
+    np.fill_diagonal(left, np.nan)
+    gone: dict[int, tuple[int, float, float]] = {}
+    for i, j in combinations(range(len(order)), 2):
+        # what is gone is NaN here, and so is not above the threshold
+        if left[i, j] > threshold:
+            own = np.nanmean(left[i])
+            loser, winner = (i, j) if own > np.nanmean(np.delete(left, j, axis=0)) else (j, i)
+            gone[loser] = (winner, left[i, j], np.nanmean(left[loser]))
+            left[loser] = left[:, loser] = np.nan
+    kept = [names[k] for k in sorted(k for i, k in enumerate(order) if i not in gone)]
+    rows = [(names[order[i]], names[order[w]], float(r), float(mean)) for i, (w, r, mean) in gone.items()]
+    return kept, pd.DataFrame(rows, columns=["measure", "because_of", "correlation", "mean_correlation"])
+
+
+def correlation_graph(corr: pd.DataFrame, threshold: float) -> nx.Graph:
+    """Measures as nodes, joined where their correlation exceeds the threshold (edge attribute ``correlation``).
+
+    >>> names = ["f1", "accuracy", "coverage"]
+    >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
+    >>> correlation_graph(corr, 0.9).edges(data="correlation")
+    EdgeDataView([('f1', 'accuracy', 0.95)])
+    """
+    _threshold(threshold)
+    graph = nx.Graph()
+    graph.add_nodes_from(corr.columns)
+    values = corr.abs().to_numpy()
+    rows, columns = np.nonzero(np.triu(values > threshold, 1))
+    pairs = zip(rows, columns, strict=True)
+    graph.add_edges_from((corr.columns[i], corr.columns[j], {"correlation": float(values[i, j])}) for i, j in pairs)
+    return graph
+
+
+def groups(graph: nx.Graph) -> list[list[str]]:
+    """The connected components of a correlation graph, the largest first, members in the order of the nodes.
+
+    >>> groups(nx.Graph([("f1", "accuracy"), ("accuracy", "recall"), ("coverage", "ranking_loss")]))
+    [['f1', 'accuracy', 'recall'], ['coverage', 'ranking_loss']]
+    """
+    place = {name: i for i, name in enumerate(graph)}
+    parts = [sorted(part, key=place.__getitem__) for part in nx.connected_components(graph)]
+    return sorted(parts, key=lambda part: (-len(part), place[part[0]]))
+
+
+def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
+    """How the ranking moves when only some measures are kept (Eftimov & Kocev 2019, Tables 4 to 6).
+
+    Parameters
+    ----------
+    fusion : Fusion
+        The ranking by all measures; its choices are used again.
+    kept : sequence of str
+        Measures to keep.
+
+    Returns
+    -------
+    ranking : pandas.DataFrame
+        By method, in the order of the full ranking: mean_rank, rank (by all measures), mean_rank_without, rank_without (by
+        the kept ones), mean_change (mean over datasets of the absolute difference of its two ranks there).
+    without : Fusion
+        The ranking by the kept measures.
+
+    Examples
+    --------
+    >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]})
+    >>> fusion = fuse(Study.from_frame(frame), weights={"f1": 0.9, "recall": 0.1})
+    >>> ranking, _ = ranking_without(fusion, ["recall"])
+    >>> ranking[["rank", "rank_without", "mean_change"]].values.tolist()
+    [[1.0, 3.0, 2.0], [2.0, 2.0, 0.0], [3.0, 1.0, 2.0]]
+    """
+    without = fusion.refit(fusion.study.select(list(kept)))
+    full, fewer = fusion.ranking[["mean_rank", "rank"]], without.ranking[["mean_rank", "rank"]]
+    ranking = full.join(fewer, rsuffix="_without")
+    ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
+    return ranking, without
+
+
+def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
+    """Find the redundant measures of a fused study, and how the ranking moves without them.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        A ranking of at least three methods.
+    threshold : float
+        Absolute correlation above which two measures count as the same.
+
+    Raises
+    ------
+    ValueError
+        Fewer than three methods, a threshold outside [0, 1].
+
+    Examples
+    --------
+    >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.8, 0.55, 0.5]})
+    >>> found = redundancy(fuse(Study.from_frame(frame)))
+    >>> found.kept, found.groups, found.ranking.mean_change.tolist()
+    (['f1'], [['f1', 'recall']], [0.0, 0.0, 0.0])
+    """
+    study = fusion.study
+    found = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
+    kept, dropped = redundancy_filter(found.matrix, threshold)
+    graph = correlation_graph(found.matrix, threshold)
+    ranking, without = ranking_without(fusion, kept)
+    warnings = []
+    for measure in dict.fromkeys(measure for _, measure in found.constant):
+        where = [dataset for dataset, other in found.constant if other == measure]
+        warnings.append(f"{measure} is the same for all methods on {some(where)}: its correlations there count as 0.")
+    return Redundancy(
+        threshold=threshold,
+        correlation=found.matrix,
+        n_datasets=found.n_datasets,
+        kept=kept,
+        dropped=dropped,
+        graph=graph,
+        groups=groups(graph),
+        ranking=ranking,
+        without=without,
+        warnings=tuple(warnings),
+    )
+
+
+def measure_rankings(study: Study) -> pd.DataFrame:
+    """Mean rank over datasets of every method by each single measure: what `kendall` compares.
+
+    Returns
+    -------
+    pandas.DataFrame, shape (measures, methods)
+        1 is best, ties averaged within a dataset.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "one_error": [0.5, 0.6, 0.4]})
+    >>> measure_rankings(Study.from_frame(frame)).values.tolist()
+    [[1.0, 2.0, 3.0], [2.0, 3.0, 1.0]]
+    """
+    study = study.complete()
+    ranks = {m: study.cells(m).rank(axis=1, ascending=study.directions[m] == "min").mean() for m in study.measures}
+    return pd.DataFrame(ranks).T
+
+
+def _threshold(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"`threshold` must be a correlation between 0 and 1, got {value!r}.")
