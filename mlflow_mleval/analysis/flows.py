@@ -1,16 +1,21 @@
 """Flows of one measure: how far each method is preferred to the others, and they to it, without a methods x methods table.
 
-After one sort a preference function splits the methods below a value into three runs: those it is not preferred to,
-those it is preferred to in part, and those it is preferred to fully. Counts and prefix sums over the runs are the flows
-(Calders & Van Assche 2018, "PROMETHEE is not quadratic").
+After one sort a preference function splits the methods below a value into three runs: those it is preferred to fully,
+those it is preferred to in part, and those it is not preferred to. Counts and prefix sums over the runs are the flows
+(Calders & Van Assche 2018, "PROMETHEE is not quadratic"). The Gaussian has no such runs; it takes a one-sided fast Gauss
+transform, or plain sums where few methods are near each other.
 
 Where a run ends is decided by the predicate that the definition uses, ``a - b > threshold`` on floating-point numbers.
 ``b < a - threshold`` is not the same: with values of one or two decimals it moves whole groups of ties. The rounded
 difference is monotone in `b`, so the index found by `searchsorted` can be checked with the real predicate and, where it
 fails, found again by bisection.
+
+Inside, u are the r distinct values in rising order and n[i] counts the methods below u[i]; n[r] = m.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -43,14 +48,17 @@ def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 
     >>> plus.tolist(), minus.tolist()
     ([0.0, 0.5, 0.5], [1.0, 0.0, 0.0])
     """
+    m = len(values)
     order = np.argsort(values)
     v = values[order]
-    below, above = _SUMS[function](v, q, p, s)
-    first = _below(v, 0.0)
-    plus, minus = np.empty_like(v), np.empty_like(v)
-    plus[order] = below[first] / (len(v) - 1)
-    minus[order] = above[first] / (len(v) - 1)
-    return plus, minus
+    new = np.concatenate([[True], v[1:] > v[:-1]])
+    start = np.flatnonzero(new)
+    group = np.cumsum(new) - 1
+    u, n = v[start], np.append(start, m)
+    flows = np.empty((2, m))
+    for flow, total in zip(flows, _SUMS[function](u, n, q, p, s), strict=True):
+        flow[order] = (total / (m - 1))[group]
+    return flows[0], flows[1]
 
 
 def tied_ranks(values: Array, tolerance: float = TIE) -> Array:
@@ -72,72 +80,170 @@ def tied_ranks(values: Array, tolerance: float = TIE) -> Array:
     return ranks
 
 
-def _below(v: Array, threshold: float) -> Index:
-    """For sorted v and each i: how many k have v[i] - v[k] > threshold. They are the first ones."""
-    m = len(v)
-    if threshold >= v[-1] - v[0]:
-        return np.zeros(m, dtype=np.intp)
+def _below(u: Array, threshold: float) -> Index:
+    """For each i: how many k have u[i] - u[k] > threshold. They are the first ones."""
     if threshold == 0:
-        return np.maximum.accumulate(np.where(np.diff(v, prepend=v[0]) > 0, np.arange(m), 0))
-    count = np.searchsorted(v, v - threshold)
-    short = v - v[np.minimum(count, m - 1)] > threshold
-    wrong = np.flatnonzero(short | ((count > 0) & (v - v[count - 1] <= threshold)))
-    if len(wrong):
-        low, high = np.zeros(len(wrong), dtype=np.intp), wrong.copy()
-        while np.any(low < high):
+        return np.arange(len(u))
+    if threshold >= u[-1] - u[0]:
+        return np.zeros(len(u), dtype=np.intp)
+    count = np.searchsorted(u, u - threshold)
+    wrong = (u - u[count] > threshold) | ((count > 0) & (u - u[count - 1] <= threshold))
+    if wrong.any():
+        x = u[wrong]
+        slack = 4 * np.finfo(float).eps * (np.abs(x) + threshold)
+        low, high = np.searchsorted(u, x - threshold - slack), np.searchsorted(u, x - threshold + slack, side="right")
+        while (open_ := low < high).any():
             middle = (low + high) // 2
-            more = (v[wrong] - v[middle] > threshold) & (low < high)
-            low, high = np.where(more, middle + 1, low), np.where(more, high, middle)
+            more = open_ & (x - u[np.minimum(middle, len(u) - 1)] > threshold)
+            low, high = np.where(more, middle + 1, low), np.where(open_ & ~more, middle, high)
         count[wrong] = low
     return count
 
 
 def _above(below: Index) -> Index:
-    """The same seen from k: how many i have v[i] - v[k] > threshold. They are the last ones."""
-    m = len(below)
-    return m - np.cumsum(np.bincount(below, minlength=m + 1))[:m]
+    """The same seen from k: the first i with u[i] - u[k] > threshold; they are all from there on."""
+    r = len(below)
+    return np.cumsum(np.bincount(below, minlength=r))[:r]
 
 
-def _step(v: Array, threshold: float) -> tuple[Array, Array]:
+def _step(u: Array, n: Index, threshold: float) -> tuple[Array, Array]:
     """Sums of [d > threshold] over the methods below and above."""
-    below = _below(v, threshold)
-    return below.astype(float), _above(below).astype(float)
+    below = _below(u, threshold)
+    return n[below].astype(float), (n[-1] - n[_above(below)]).astype(float)
 
 
-def _ramp(v: Array, q: float, p: float) -> tuple[Array, Array]:
+def _level(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
+    """Sums of ½[d > q] + ½[d > p]."""
+    (below, above), (far_below, far_above) = _step(u, n, q), _step(u, n, p)
+    return (below + far_below) / 2, (above + far_above) / 2
+
+
+def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     """Sums of (d - q) / (p - q), held between 0 and 1, over the methods below and above.
 
     The prefix sums are kept in two parts, integers that add without rounding and small remainders, so that neither a
     large offset of the values nor a narrow ramp costs digits.
     """
-    m = len(v)
-    full, some = _below(v, p), _below(v, q)
-    scale = 2.0 ** (np.frexp(np.abs(v[[0, -1]]).max())[1] + m.bit_length() - 52)
-    units = v / scale
+    if p == q:
+        return _step(u, n, q)
+    full, some = _below(u, p), _below(u, q)
+    scale = 2.0 ** (np.frexp(max(-u[0], u[-1]))[1] + int(n[-1]).bit_length() - 52)
+    units = u / scale
     high = np.rint(units)
-    parts = [(part, np.concatenate([[0.0], np.cumsum(part)])) for part in (high, units - high)]
+    parts = [(part, np.concatenate([[0.0], np.cumsum(part * np.diff(n))])) for part in (high, units - high)]
 
-    def ramp(start: Index, stop: Index, sign: int) -> Array:
-        n = stop - start
-        distance = sum(n * part - (total[stop] - total[start]) for part, total in parts)
-        return (sign * scale * distance - n * q) / (p - q)
+    def partial(start: Index, stop: Index, sign: int) -> Array:
+        count = n[stop] - n[start]
+        distance = sum(count * part - (total[stop] - total[start]) for part, total in parts)
+        return (sign * scale * distance - count * q) / (p - q)
 
-    below = full + ramp(full, some, 1)
-    full, some = _above(full), _above(some)
-    return below, full + ramp(m - some, m - full, -1)
+    below = n[full] + partial(full, some, 1)
+    some, full = _above(some), _above(full)
+    return below, n[-1] - n[full] + partial(some, full, -1)
 
 
-def _gaussian(v: Array, s: float) -> tuple[Array, Array]:
+#: Gaussian differences of so many s count as infinite: exp(-9²/2) < 3e-18.
+_CUTOFF = 9.0
+#: What the expansions of the Gaussian may leave out, per pair of methods.
+_REMAINDER = 2e-15
+#: Up to how many near neighbours a method, on average, plain sums are faster than expansions.
+_FEW = 64
+#: Boxes that are translated at once: small enough for the cache, and for BLAS not to start threads for it.
+_BLOCK = 256
+
+
+def _gaussian(u: Array, n: Index, s: float) -> tuple[Array, Array]:
     """Sums of 1 - exp(-d²/2s²) over the methods below and above."""
-    preference = np.array([-np.expm1(-(((x - v) / s) ** 2) / 2) for x in v])
-    return np.tril(preference).sum(axis=1), np.tril(preference).sum(axis=0)
+    near = np.arange(len(u)) - np.searchsorted(u, u - _CUTOFF * s)
+    kernel = _kernel_sums if near.mean() <= _FEW else _kernel_boxes
+    below, above = kernel(u, np.diff(n).astype(float), s, near)
+    return n[:-1] - below, (n[-1] - n[1:]) - above
+
+
+def _kernel_sums(u: Array, size: Array, s: float, near: Index) -> tuple[Array, Array]:
+    """Sums of exp(-d²/2s²) over the methods below and above: neighbours at distance 1, 2, ... in the order, while near."""
+    below, above = np.zeros(len(u)), np.zeros(len(u))
+    upper, distance = np.flatnonzero(near > 0), 1
+    while len(upper):
+        lower = upper - distance
+        kernel = np.exp(-(((u[upper] - u[lower]) / s) ** 2) / 2)
+        below[upper] += kernel * size[lower]
+        above[lower] += kernel * size[upper]
+        distance += 1
+        upper = upper[near[upper] >= distance]
+    return below, above
+
+
+def _kernel_boxes(u: Array, size: Array, s: float, near: Index) -> tuple[Array, Array]:
+    """The same by a one-sided fast Gauss transform (after Greengard & Strain 1991).
+
+    The axis is cut into boxes; t and y are places in a box from its centre, in units of s. Between boxes whose centres
+    are c apart, exp(-(c+t-y)²/2) is a Taylor series in t and y: moments of each box, matrices that turn them into
+    coefficients of polynomials in t, and their values. Within a box, where only the methods below count,
+    exp(-(t-y)²/2) = exp(-t²/2) exp(-y²/2) Σ (ty)^k/k!, and the sums over y are prefix sums.
+    """
+    # The more methods there are within s, the narrower the boxes: fewer terms. A power of two keeps t and y exact.
+    width = 2.0 ** np.floor(np.log2(s * np.clip(32 * _CUTOFF / near.mean(), 1 / 8, 1)))
+    h = width / s
+    terms = next(k for k in range(1, 99) if (h / 2) ** k < _REMAINDER * math.sqrt(math.factorial(k)))
+    own_terms = next(k for k in range(1, 99) if (h / 2) ** (2 * k) < _REMAINDER * math.factorial(k))
+    ids = np.floor(u / width)
+    y = (u - (ids + 0.5) * width) / s
+    start = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
+    ids = ids[start]
+    box = np.repeat(np.arange(len(start)), np.diff(start, append=len(u)))
+
+    moments, own = np.empty((terms, len(start))), np.zeros(len(u))
+    power, bell, t = size.copy(), np.exp(-(y**2) / 2), np.ones(len(u))
+    for k in range(terms):
+        moments[k] = np.add.reduceat(power, start)
+        if k < own_terms:
+            inner = power * bell
+            total = np.cumsum(inner)
+            total -= inner
+            total -= total[start][box]
+            total *= t
+            own += total
+            t *= y / (k + 1)
+        power *= y
+    own *= bell
+
+    below, above = np.zeros_like(moments), _translation(0.0, terms).T @ moments
+    for j in range(1, min(int(_CUTOFF / h) + 2, int(ids[-1] - ids[0]) + 1)):
+        source = np.searchsorted(ids, ids - j)
+        pairs, matrix = np.flatnonzero(ids[source] == ids - j), _translation(j * h, terms)
+        for first in range(0, len(pairs), _BLOCK):
+            upper = pairs[first : first + _BLOCK]
+            lower = source[upper]
+            below[:, upper] += matrix @ moments[:, lower]
+            above[:, lower] += matrix.T @ moments[:, upper]
+    return own + _values(below, box, y), _values(above, box, y) - own - size
+
+
+def _translation(c: float, terms: int) -> Array:
+    """Coefficients of t^a y^b in exp(-(c+t-y)²/2), a and b below `terms`. The transpose has those of exp(-(c-t+y)²/2)."""
+    derivatives = [1.0, -c]
+    for k in range(1, 2 * terms):
+        derivatives.append(-c * derivatives[k] - k * derivatives[k - 1])
+    k = np.arange(terms)
+    f = np.array([float(math.factorial(i)) for i in k])
+    return np.exp(-(c**2) / 2) * np.array(derivatives)[k[:, None] + k] * np.where(k % 2, -1, 1) / np.outer(f, f)
+
+
+def _values(coefficients: Array, box: Index, t: Array) -> Array:
+    """The polynomial of each method's box at its place in the box."""
+    total = coefficients[-1][box]
+    for row in coefficients[-2::-1]:
+        total *= t
+        total += row[box]
+    return total
 
 
 _SUMS = {
-    "usual": lambda v, q, p, s: _step(v, 0.0),
-    "u_shape": lambda v, q, p, s: _step(v, q),
-    "v_shape": lambda v, q, p, s: _ramp(v, 0.0, p),
-    "level": lambda v, q, p, s: tuple((a + b) / 2 for a, b in zip(_step(v, q), _step(v, p), strict=True)),
-    "linear": lambda v, q, p, s: _ramp(v, q, p) if p > q else _step(v, q),
-    "gaussian": lambda v, q, p, s: _gaussian(v, s),
+    "usual": lambda u, n, q, p, s: _step(u, n, 0.0),
+    "u_shape": lambda u, n, q, p, s: _step(u, n, q),
+    "v_shape": lambda u, n, q, p, s: _ramp(u, n, 0.0, p),
+    "level": lambda u, n, q, p, s: _level(u, n, q, p),
+    "linear": lambda u, n, q, p, s: _ramp(u, n, q, p),
+    "gaussian": lambda u, n, q, p, s: _gaussian(u, n, s),
 }
