@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 
@@ -32,7 +35,7 @@ def probability(value: float, name: str) -> float:
     return number
 
 
-def matrix_shape(value: object, name: str) -> np.ndarray | sparse.csr_matrix | sparse.csr_array:
+def matrix_shape(value: Any, name: str) -> Any:
     """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is scipy.sparse.
 
     Raises
@@ -64,7 +67,7 @@ def matrix_shape(value: object, name: str) -> np.ndarray | sparse.csr_matrix | s
     return array
 
 
-def binary_matrix(value: object, name: str) -> np.ndarray | sparse.csr_matrix | sparse.csr_array:
+def binary_matrix(value: Any, name: str) -> Any:
     """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came.
 
     Raises
@@ -93,7 +96,7 @@ def binary_matrix(value: object, name: str) -> np.ndarray | sparse.csr_matrix | 
     return _binary(array, lambda at: np.unravel_index(at, array.shape), name)
 
 
-def score_matrix(value: object, name: str) -> np.ndarray | sparse.csr_matrix | sparse.csr_array:
+def score_matrix(value: Any, name: str) -> Any:
     """A matrix N x K of finite scores, dense or CSR as it came; zeros that a sparse matrix does not store are scores of 0.
 
     Raises
@@ -113,7 +116,7 @@ def score_matrix(value: object, name: str) -> np.ndarray | sparse.csr_matrix | s
     return array
 
 
-def same_shape(value: np.ndarray, name: str, other: np.ndarray, other_name: str) -> None:
+def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: str) -> None:
     """Raise ValueError unless both matrices have the same shape."""
     if value.shape != other.shape:
         raise ValueError(
@@ -122,10 +125,76 @@ def same_shape(value: np.ndarray, name: str, other: np.ndarray, other_name: str)
         )
 
 
+def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
+    """Raise ValueError unless two DataFrames agree in columns and index; other matrices have none and pass.
+
+    By position their cells would be mixed up.
+    """
+    if not (isinstance(value, pd.DataFrame) and isinstance(other, pd.DataFrame)):
+        return
+    for axis, mine, theirs in (("columns", value.columns, other.columns), ("index", value.index, other.index)):
+        if not mine.equals(theirs):
+            wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+            raise ValueError(
+                f"`{name}` must have the {axis} of `{other_name}` in the same order, got {mine[wrong[0]]!r} where "
+                f"`{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). Reorder it, or pass "
+                f"`{name}.to_numpy()` if the order is right."
+            )
+
+
+def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) -> tuple[Hashable, ...]:
+    """The names as a tuple, if they are as many as there should be and differ; else a ValueError.
+
+    >>> unique_names(["a", "a"], "label_names", 2, "labels")
+    Traceback (most recent call last):
+    ValueError: `label_names` must differ, got 'a' more than once. Rename them.
+    """
+    found = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
+    if len(found) != count:
+        raise ValueError(f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}.")
+    if len(set(found)) != count:
+        seen: set[Hashable] = set()
+        twice = [v for v in found if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
+        raise ValueError(f"`{name}` must differ, got {_some(twice)} more than once. Rename them.")
+    return found
+
+
+def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArray[np.int64]]:
+    """The rows of each group in the order of the groups, where ``values`` names the group of each row or of all.
+
+    >>> groups(["b", "a", "b"], "folds", 3)
+    {'a': array([1]), 'b': array([0, 2])}
+    >>> groups(None, "folds", 3)
+    {None: slice(None, None, None)}
+    """
+    if values is None or np.ndim(values) == 0:
+        return {values.item() if isinstance(values, np.generic) else values: slice(None)}
+    if np.ndim(values) != 1 or len(values) != n_rows:
+        raise ValueError(f"`{name}` must hold one value for each of the {n_rows} rows, got shape {np.shape(values)}.")
+    codes, keys = pd.factorize(np.asarray(values), sort=True)
+    if (codes < 0).any():
+        raise ValueError(
+            f"`{name}` must not be missing, got none for row {(codes < 0).argmax()} ({(codes < 0).sum()} such rows). "
+            "Leave these rows out."
+        )
+    if len(keys) == 1:
+        return {keys.tolist()[0]: slice(None)}
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    return dict(zip(keys.tolist(), rows, strict=True))
+
+
+def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | NDArray[np.float64]:
+    """One number, or an array of one for each label; else a ValueError."""
+    cut = np.asarray(value, dtype=float)
+    if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
+        raise ValueError(f"`{name}` must be one number or one for each of the {n_labels} labels, got {value!r}.")
+    return cut.item() if cut.ndim == 0 else cut
+
+
 _SETS_HINT = "For sets of label names, make a matrix first: sklearn.preprocessing.MultiLabelBinarizer."
 
 
-def _from_objects(array: np.ndarray, name: str) -> np.ndarray:
+def _from_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Numbers and booleans kept as Python objects (a DataFrame of mixed columns) as floats."""
     if array.ndim == 2 and all(isinstance(v, (bool, int, float, np.bool_, np.number)) for v in array.flat):
         return array.astype(float)
@@ -136,7 +205,7 @@ def _from_objects(array: np.ndarray, name: str) -> np.ndarray:
     raise TypeError(f"`{name}` must be a matrix N x K of numbers, got objects in shape {array.shape}. {_SETS_HINT}")
 
 
-def _binary(values: np.ndarray, cell: Callable[[int], tuple[int, int]], name: str) -> np.ndarray:
+def _binary(values: NDArray[Any], cell: Callable[[int], tuple[int, int]], name: str) -> NDArray[Any]:
     if values.dtype == bool:
         return values
     ones = values != 0
@@ -150,13 +219,18 @@ def _binary(values: np.ndarray, cell: Callable[[int], tuple[int, int]], name: st
     return ones
 
 
-def _sparse_cell(matrix: sparse.csr_matrix, at: int) -> tuple[int, int]:
+def _sparse_cell(matrix: Any, at: int) -> tuple[int, int]:
     return int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
 
 
-def _dtype(array: np.ndarray) -> str:
+def _dtype(array: NDArray[Any]) -> str:
     return "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
 
 
 def _cells(count: int) -> str:
     return f"{count} such cell{'s' * (count != 1)}"
+
+
+def _some(names: Iterable[object], limit: int = 8) -> str:
+    names = [repr(n) for n in names]
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,73 @@
+"""Thresholds that meet the label cardinality, against a search through all thresholds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+import mlflow_mleval as mleval
+from mlflow_mleval.measures.thresholds import calibrate_threshold
+
+
+def predicted_by_search(scores, wanted):
+    """Number of scores at or above the best of all thresholds; the smaller number of two equally good ones."""
+    counts = {0} | {int((scores >= v).sum()) for v in scores}
+    return min(sorted(counts), key=lambda count: abs(count - wanted))
+
+
+scores = st.one_of(st.floats(-3, 3), st.sampled_from([0.0, 0.5, 1.0, np.nextafter(1.0, 2), 1e308, -1e308]))
+
+
+@st.composite
+def problems(draw):
+    n, m, k = draw(st.integers(1, 10)), draw(st.integers(1, 10)), draw(st.integers(1, 4))
+    return draw(arrays(float, (n, k), elements=scores)), draw(arrays(bool, (m, k)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems())
+def test_no_threshold_comes_closer(problem):
+    s, y = problem
+    n, m = len(s), len(y)
+    assert (s >= calibrate_threshold(s, y)).sum() == predicted_by_search(s.ravel(), y.sum() * n / m)
+    own = calibrate_threshold(s, y, per_label=True)
+    for j in range(s.shape[1]):
+        assert (s[:, j] >= own[j]).sum() == predicted_by_search(s[:, j], y[:, j].sum() * n / m)
+
+
+def test_the_threshold_lies_half_way():
+    assert calibrate_threshold([[0.2, 0.6]], [[1, 0]]) == pytest.approx(0.4)
+    assert calibrate_threshold([[0.2, 0.6]], [[1, 1]]) == 0.2
+    assert calibrate_threshold([[0.2, 0.6]], [[0, 0]]) == np.nextafter(0.6, 1)
+
+
+def test_tied_scores_stand_or_fall_together():
+    """Two of three equal scores are wanted: three are closer than none."""
+    s = np.full((1, 3), 0.5)
+    assert (s >= calibrate_threshold(s, [[1, 1, 0]])).all()
+    assert not (s >= calibrate_threshold(s, [[1, 0, 0]])).any()
+
+
+def test_evaluate_takes_both_kinds():
+    rng = np.random.default_rng(0)
+    s, y = rng.random((200, 5)), rng.random((200, 5)) < [0.1, 0.2, 0.3, 0.5, 0.9]
+    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(s, y))
+    assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
+    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(s, y, per_label=True))
+    assert (ev.labels.support == ev.labels.predicted).all()
+
+
+def test_sparse_scores_count_zeros():
+    s = sparse.random_array((30, 6), density=0.3, rng=np.random.default_rng(1))
+    y = np.random.default_rng(2).random((30, 6)) < 0.2
+    assert calibrate_threshold(s, y) == calibrate_threshold(s.toarray(), y)
+    np.testing.assert_array_equal(calibrate_threshold(s, y, per_label=True), calibrate_threshold(s.toarray(), y, per_label=True))
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="`y_true` must have the 2 labels of `y_score`, got 3"):
+        calibrate_threshold([[0.1, 0.2]], [[0, 1, 0]])
+    with pytest.raises(ValueError, match="nan in row 0, column 1"):
+        calibrate_threshold([[0.1, np.nan]], [[0, 1]])
