@@ -15,6 +15,10 @@ _PUBLIC = {
     "compare": "analysis.comparison",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
+    "evaluate_batches": "evaluation",
+    "evaluate_hierarchical": "evaluation",
+    "merge": "evaluation",
+    "calibrate_threshold": "measures.thresholds",
     "Study": "study",
     "import_results": "tracking.importing",
     "load_study": "tracking.query",
@@ -31,6 +35,8 @@ _PUBLIC = {
     "loss_profile": "measures.dependence",
     "owa_loss": "measures.dependence",
     "polynomial_loss": "measures.dependence",
+    "NearestNeighbourMinimiser": "measures.minimisers",
+    "bayes_optimal": "measures.minimisers",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
