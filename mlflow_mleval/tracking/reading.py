@@ -100,7 +100,7 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
         return "is a child of another run"
     status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
     if status == schema.INCOMPLETE:
-        return "was written in part only; import again, or log it again"
+        return "was written in part only; import or log it again"
     if status not in (schema.COMPLETE, schema.DNF):
         return f"has status {status}"
     names = [rule.find(run, experiment) for rule in (method, dataset)]

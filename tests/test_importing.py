@@ -1,0 +1,299 @@
+"""Results into a real store: one run per method and dataset; a second time changes nothing, a changed source says what."""
+
+import json
+import math
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlflow.entities import Metric
+
+from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.tracking import schema
+from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.tracking.query import load_study
+
+STUDY = files("mlflow_mleval") / "data" / "madjarov2012.csv"
+
+
+def table(**changes):
+    cells = {("d", "a"): (0.5, 0.1), ("d", "b"): (0.6, 0.2), ("e", "a"): (0.7, 0.3), ("e", "b"): (math.nan, math.nan)}
+    cells |= {tuple(key.split("_")): value for key, value in changes.items()}
+    return pd.DataFrame([(*key, *value) for key, value in cells.items()], columns=["dataset", "method", "f1", "hamming_loss"])
+
+
+def folds(values, **more):
+    """Values of f1 by fold for method a on d."""
+    return pd.DataFrame({"dataset": "d", "method": "a", "fold": range(1, len(values) + 1), "f1": values} | more)
+
+
+def same(values, source):
+    """The values of a study are those of the wide table that was imported, whatever the order."""
+    expected = source.set_index(["dataset", "method"])
+    assert len(values) == len(expected)
+    pd.testing.assert_frame_equal(values.loc[expected.index, expected.columns], expected, check_exact=True)
+
+
+def runs(client, name="x"):
+    experiment = client.get_experiment_by_name(name)
+    found = client.search_runs([experiment.experiment_id])
+    return {r.data.tags[schema.TAG_METHOD] + r.data.tags[schema.TAG_DATASET]: r for r in found}
+
+
+def test_the_published_study_arrives_whole(client):
+    report = import_results(STUDY, experiment_name="x", conventions="mulan")
+    assert (report.created, report.updated, report.unchanged, report.unfinished) == (132, 0, 0, 12)
+    assert report.changes == report.absent == report.warnings == ()
+    published = pd.read_csv(STUDY).set_index(["dataset", "method", "measure"])["value"].dropna()
+    stored = {
+        (r.data.tags[schema.TAG_DATASET], r.data.tags[schema.TAG_METHOD], schema.measure_of(key)): value
+        for r in runs(client).values()
+        for key, value in r.data.metrics.items()
+    }
+    assert stored == published.to_dict()
+
+
+def test_what_a_run_looks_like(client):
+    import_results(table(), experiment_name="x", conventions="mulan")
+    run = runs(client)["ad"]
+    assert run.info.run_name == "a · d" and run.info.status == "FINISHED" and run.info.end_time
+    assert run.data.metrics == {"mleval/f1": 0.5, "mleval/hamming_loss": 0.1}
+    ours = {key: value for key, value in run.data.tags.items() if key.startswith("mleval.")}
+    assert ours == {
+        "mleval.method": "a", "mleval.dataset": "d", "mleval.schema": "1", "mleval.kind": "import",
+        "mleval.conventions": "mulan", "mleval.status": "complete",
+    }
+    unfinished = runs(client)["be"]
+    assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf" and not unfinished.data.metrics
+    assert client.get_experiment_by_name("x").tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_twice_writes_nothing(client, db):
+    import_results(STUDY, experiment_name="x")
+    before = db.read_bytes()
+    report = import_results(STUDY, experiment_name="x")
+    assert (report.created, report.updated, report.unchanged) == (0, 0, 132) and report.changes == ()
+    assert db.read_bytes() == before
+
+
+def test_the_same_with_folds_twice_writes_nothing(client, db):
+    many = pd.concat([folds([0.5, 0.7]), folds(np.linspace(0.1, 0.9, 1200) ** 0.5).assign(method="b")])
+    import_results(many, experiment_name="x")
+    before = db.read_bytes()
+    assert import_results(many, experiment_name="x").unchanged == 2
+    assert db.read_bytes() == before
+
+
+def test_a_changed_file_updates_in_place_and_says_what(client):
+    import_results(table(), experiment_name="x")
+    ids = {key: r.info.run_id for key, r in runs(client).items()}
+    gone = (math.nan, math.nan)
+    report = import_results(table(d_a=(0.6, 0.1), d_b=(0.6, math.nan), e_a=gone, e_b=(0.8, 0.4)), experiment_name="x")
+    assert (report.created, report.updated, report.unchanged) == (0, 4, 0)
+    assert report.changes == (
+        "a on d: f1 0.5 -> 0.6",
+        "b on d: hamming_loss 0.2 withdrawn",
+        "a on e: f1 0.7 withdrawn",
+        "a on e: hamming_loss 0.3 withdrawn",
+        "a on e: status complete -> dnf",
+        "b on e: f1 0.8 added",
+        "b on e: hamming_loss 0.4 added",
+        "b on e: status dnf -> complete",
+    )
+    found = runs(client)
+    assert {key: r.info.run_id for key, r in found.items()} == ids
+    assert found["ad"].data.metrics == {"mleval/f1": 0.6, "mleval/hamming_loss": 0.1}
+    assert json.loads(found["bd"].data.tags[schema.TAG_WITHDRAWN]) == ["hamming_loss"]
+    assert (found["ae"].info.status, found["be"].info.status) == ("KILLED", "FINISHED")
+    study = load_study(experiment_names=["x"], measures=["f1", "hamming_loss"])
+    assert study.gaps() == [("d", "b"), ("e", "a")]
+    assert study.values.loc[("d", "b"), "f1"] == 0.6 and math.isnan(study.values.loc[("d", "b"), "hamming_loss"])
+
+
+def test_there_and_back_leaves_the_first_values(client):
+    for source in (table(), table(d_a=(0.9, math.nan), e_a=(math.nan, math.nan)), table()):
+        import_results(source, experiment_name="x")
+    same(load_study(experiment_names=["x"]).values, table())
+    assert import_results(table(), experiment_name="x").unchanged == 4
+
+
+def test_a_smaller_later_value_wins_within_one_millisecond(client):
+    """MLflow takes the largest of several values with one step and time, so times must differ."""
+    for value in (0.9, 0.8, 0.7, 0.6, 0.5):
+        import_results(table(d_a=(value, 0.1)), experiment_name="x")
+    assert runs(client)["ad"].data.metrics["mleval/f1"] == 0.5
+
+
+def test_pairs_that_the_source_does_not_mention_stay(client):
+    import_results(table(), experiment_name="x")
+    report = import_results(table().query("method == 'a'"), experiment_name="x")
+    assert report.unchanged == 2 and report.absent == ("b on d", "b on e")
+    assert len(runs(client)) == 4
+    assert "left as they are, not in this file: b on d, b on e" in report.summary()
+
+
+def test_conventions_are_kept_unless_stated_anew(client):
+    import_results(table(), experiment_name="x", conventions="mulan")
+    assert import_results(table(), experiment_name="x").unchanged == 4
+    report = import_results(table(), experiment_name="x", conventions="sklearn")
+    assert report.updated == 4 and report.changes[0] == "a on d: conventions mulan -> sklearn"
+    with pytest.raises(ValueError, match="`conventions` must be one of"):
+        import_results(table(), experiment_name="x", conventions="mine")
+
+
+def test_folds_are_stored_three_ways(client):
+    import_results(folds([0.5, 0.75]), experiment_name="x")
+    run = runs(client)["ad"]
+    assert run.data.metrics == {"mleval/f1": 0.625, "mleval.fold/f1": 0.75}
+    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75)]
+    assert schema.decode_folds(run.data.tags[schema.TAG_FOLDS]).values == {"f1": [0.5, 0.75]}
+    report = import_results(folds([0.5, 0.25]), experiment_name="x")
+    assert report.changes == ("a on d: f1 0.625 -> 0.375", "a on d: values by fold changed")
+    assert load_study(experiment_names=["x"]).folds["f1"].tolist() == [0.5, 0.25]
+    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    assert [(m.step, m.value) for m in history] == [(1, 0.5), (2, 0.75), (2, 0.25)]
+
+
+def test_a_measure_with_an_empty_fold_did_not_finish(client):
+    report = import_results(folds([0.5, math.nan, 0.75], hamming_loss=[0.1, 0.2, 0.3]), experiment_name="x")
+    assert report.warnings == ("f1 of a on d has no value in fold 2 of 3: its mean counts as not finished",)
+    run = runs(client)["ad"]
+    assert run.data.metrics["mleval/hamming_loss"] == pytest.approx(0.2) and "mleval/f1" not in run.data.metrics
+    assert load_study(experiment_names=["x"]).measures == ["hamming_loss"]
+
+
+def test_more_folds_than_one_request_or_tag_can_carry(client):
+    values = np.random.default_rng(0).random(1200)
+    import_results(folds(values), experiment_name="x")
+    run = runs(client)["ad"]
+    assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
+    assert len(run.data.tags[schema.TAG_FOLDS]) <= schema.MAX_TAG
+    history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
+    assert [m.value for m in history] == values.tolist()
+
+
+@given(st.integers(1, 3000), st.integers(1, 30))
+@settings(max_examples=25, deadline=None)
+def test_the_tag_of_folds_is_exact_or_says_so(n_folds, n_measures):
+    rng = np.random.default_rng(n_folds)
+    values = {f"m{i}": rng.random(n_folds).tolist() for i in range(n_measures)}
+    text = schema.encode_folds(range(n_folds), values)
+    assert len(text) <= schema.MAX_TAG
+    found = schema.decode_folds(text)
+    if found.omitted:
+        assert found.omitted == "mleval.fold/" and not found.values
+    else:
+        tolerance = 0.5 * 10.0 ** (1 - found.digits) if found.digits else 0
+        for m, column in values.items():
+            np.testing.assert_allclose(found.values[m], column, rtol=tolerance)
+    # one value in the last digit must change the tag: the next import is to notice
+    values["m0"][-1] += 1e-15
+    assert schema.encode_folds(range(n_folds), values) != text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"schema":1,"folds":[1],"values":{"f1":[]}}', '{"schema":2}',
+                                  '{"schema":1,"folds":[1,1],"values":{"f1":[1,2]}}', '{"schema":"1"}'])
+def test_a_broken_tag_of_folds_is_an_error(text):
+    with pytest.raises(ValueError, match="the folds"):
+        schema.decode_folds(text)
+
+
+def test_a_malformed_file_writes_nothing(client, db, tmp_path):
+    before = db.read_bytes()
+    path = tmp_path / "bad.csv"
+    path.write_text("dataset,method,f1\nd,a,0.5\nd,b,oops\n")
+    with pytest.raises(ImportFileError, match="bad.csv, line 3, column 'f1'"):
+        import_results(path, experiment_name="x")
+    assert db.read_bytes() == before
+
+
+def test_an_interrupted_import_is_completed_by_importing_again(client):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total):
+        if done == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        import_results(table(), experiment_name="x", progress=stop)
+    assert len(runs(client)) == 2
+    steps = []
+    report = import_results(table(), experiment_name="x", progress=lambda done, total: steps.append((done, total)))
+    assert (report.created, report.unchanged) == (2, 2) and steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("written", [[], ["f1"], ["f1", "hamming_loss"]])
+def test_a_half_written_run_is_skipped_and_then_completed(client, written):
+    """What a crash leaves between the requests of one run: the run, maybe metrics, but not the final status."""
+    import_results(table().query("method == 'b'"), experiment_name="x")
+    experiment_id = client.get_experiment_by_name("x").experiment_id
+    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "import", "mleval.status": "incomplete"}
+    run = client.create_run(experiment_id, run_name="a · d", tags=tags)
+    values = dict(zip(("f1", "hamming_loss"), (0.5, 0.1), strict=True))
+    client.log_batch(run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written])
+    study = load_study(experiment_names=["x"])
+    assert study.methods == ["b"]
+    assert [(e.kind, e.reason) for e in study.excluded] == [("run", "was written in part only; import or log it again")]
+    report = import_results(table(), experiment_name="x")
+    assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
+    assert report.changes == ("a on d: an interrupted import was completed",)
+    assert len(client.get_metric_history(run.info.run_id, "mleval/f1")) == 1
+    assert runs(client)["ad"].info.status == "FINISHED"
+    same(load_study(experiment_names=["x"]).values, table())
+
+
+def test_a_run_whose_end_was_not_written_is_ended(client):
+    import_results(table(), experiment_name="x")
+    client.update_run(runs(client)["ad"].info.run_id, status="RUNNING")
+    assert import_results(table(), experiment_name="x").changes == ("a on d: an interrupted import was completed",)
+    assert runs(client)["ad"].info.status == "FINISHED"
+
+
+def test_runs_that_were_measured_here_are_not_overwritten(client):
+    import_results(table(), experiment_name="x")
+    experiment_id = client.get_experiment_by_name("x").experiment_id
+    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "evaluation", "mleval.status": "complete"}
+    measured = client.create_run(experiment_id, tags=tags).info.run_id
+    import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
+    assert client.get_run(measured).data.metrics == {}
+
+
+def test_a_deleted_experiment_and_a_newer_schema_are_refused(client):
+    import_results(table(), experiment_name="x")
+    run = runs(client)["ad"]
+    client.set_tag(run.info.run_id, schema.TAG_SCHEMA, "2")
+    with pytest.raises(StoreError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"):
+        import_results(table(), experiment_name="x")
+    client.delete_experiment(run.info.experiment_id)
+    with pytest.raises(StoreError, match="'x' is deleted. Restore it"):
+        import_results(table(), experiment_name="x")
+
+
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
+names = names.map(str.strip).filter(len)
+numbers = st.floats(-1e300, 1e300)
+
+
+@given(st.dictionaries(st.tuples(names, names), st.tuples(numbers, numbers), min_size=1, max_size=4))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_names_and_numbers_come_back_unharmed(client, cells):
+    experiment = f"any {hash(frozenset(cells.items()))}"
+    source = pd.DataFrame([(*key, *value) for key, value in cells.items()], columns=["dataset", "method", "f1", "hamming_loss"])
+    import_results(source, experiment_name=experiment)
+    found = load_study(experiment_names=[experiment]).values
+    same(found, source)
+
+
+def test_names_of_strangers(client):
+    strange = ["<img src=x onerror=alert(1)>", "\x1b[31mred\x1b[0m", "=cmd()", r"\input{/etc/passwd}", "two\nlines", "x" * 5000,
+               "'; DROP TABLE runs; --", "名前 🚀", "`${x}`", '"quoted"', "a · b"]
+    source = pd.DataFrame([(d, m, 0.5) for d in strange[:2] for m in strange], columns=["dataset", "method", "f1"])
+    import_results(source, experiment_name="<b>\x1b x")
+    assert load_study(experiment_names=["<b>\x1b x"]).methods == strange
+    assert import_results(source, experiment_name="<b>\x1b x").unchanged == len(source)
+    assert max(len(r.info.run_name) for r in runs(client, "<b>\x1b x").values()) <= 250
