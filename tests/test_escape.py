@@ -123,7 +123,7 @@ def test_markdown_reads_back_and_every_active_character_is_escaped(name):
     assert not set("`*_[]|~$<>") & set(bare)
     assert "://" not in text.replace(r"\://", "")
     assert not re.search(r"(?i)\bwww\.", text)
-    assert not re.match(r"\s*([#+=-]|[0-9]+[.)])", text)
+    assert not re.match(r"\s*(#|[+=-](\s|$|[+=-])|[0-9]+[.)](\s|$))", text)
 
 
 @pytest.mark.parametrize(("p", "full", "bare"), [

@@ -173,8 +173,8 @@ def markdown(text: object) -> str:
     text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"(?i)\bwww\.", lambda m: m[0][:-1] + r"\.", text.replace("://", r"\://"))
-    text = re.sub(r"^(\s*)([#+=-])", r"\1\\\2", text)
-    return re.sub(r"^(\s*[0-9]+)([.)])", r"\1\\\2", text)
+    text = re.sub(r"^(\s*)(#|[+=-](?![\w.]))", r"\1\\\2", text)
+    return re.sub(r"^(\s*[0-9]+)([.)])(?!\S)", r"\1\\\2", text)
 
 
 def columns(text: str) -> int:

@@ -1,0 +1,71 @@
+"""The report as LaTeX to include in a paper: verdict, doubts, and complete table environments with booktabs rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.report.escape import latex
+from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
+from mlflow_mleval.report.words import choices, count, listed, new_doubts, omnibus, origin, paragraphs
+
+#: What fits on a page; the rest is in the CSV files.
+METHODS, PAIRS = 40, 30
+#: A table that is too wide for the page is made smaller; no other one is changed.
+SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+HEAD = r"""% To be included by \input. In the preamble:
+%   \usepackage[T1]{fontenc}
+%   \usepackage{booktabs}
+%   \usepackage{graphicx}
+% Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them."""
+
+
+def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = None) -> str:
+    r"""The report as LaTeX; names of strangers are text, not commands.
+
+    The tables have the labels ``tab:mleval-ranking`` and ``tab:mleval-pairs``.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    provenance : mapping, optional
+        What reproduces it; told in a paragraph at the end.
+    """
+    c, study = comparison, comparison.study
+    parts = [HEAD, *map(latex, paragraphs(c))]
+    if doubts := new_doubts(c):
+        items = [rf"  \item {latex(text)}" for text in doubts]
+        parts.append("\n".join([r"\paragraph{Doubts}", r"\begin{itemize}", *items, r"\end{itemize}"]))
+    by = f"all measures fused ({choices(c.options, len(study.measures))})" if c.on == FUSED else listed([c.on])
+    where = f"over {count(len(study.datasets), 'dataset')}" if len(study.datasets) > 1 else f"on {listed(study.datasets)}"
+    caption = f"Ranking of {count(len(study.methods), 'method')} {where} by {by}."
+    parts.append(_table(ranking_table(c, METHODS), caption, "ranking"))
+    pairs = pairs_table(c, PAIRS)
+    pairs = ReaderTable([column for column in pairs.columns if column.keep != 1], pairs.total)
+    if pairs.total:
+        parts.append(_table(pairs, f"Pairs of methods. {' '.join(omnibus(c))}", "pairs"))
+    if provenance:
+        parts.append(rf"{{\footnotesize\raggedright {latex(origin(provenance))}\par}}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: ReaderTable, caption: str, key: str) -> str:
+    shown = f" The first {len(table.columns[0].cells)} of {table.total:,} are shown." if table.left_out else ""
+    notes = " ".join(c.note for c in table.columns if c.note)
+    lines = [
+        r"\begin{table}",
+        r"\centering\small\setlength{\tabcolsep}{4pt}",
+        rf"\caption{{{latex(f'{caption}{shown} {notes}')}}}",
+        rf"\label{{tab:mleval-{key}}}",
+        SHRINK,
+        rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in table.columns)}}}",
+        r"\toprule",
+        " & ".join(latex(c.head) for c in table.columns) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(latex, row)) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""The report as Markdown: verdict, doubts, ranking, pairs, and what reproduces it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.escape import columns, markdown, pad
+from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
+from mlflow_mleval.report.words import count, new_doubts, omnibus, origin, paragraphs
+
+#: More rows than these are left to the CSV files.
+METHODS, PAIRS = 100, 20
+
+
+def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None = None) -> str:
+    """The report as GitHub-flavoured Markdown; names of strangers are text, not markup.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    provenance : mapping, optional
+        What reproduces it; told in a line at the end.
+    """
+    study = comparison.study
+    title = f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}"
+    parts = [f"# {title}", *map(markdown, paragraphs(comparison))]
+    if doubts := new_doubts(comparison):
+        parts += ["## Doubts", "\n".join(f"- {markdown(text)}" for text in doubts)]
+    parts += ["## Ranking", *_table(ranking_table(comparison, METHODS), "methods")]
+    pairs = pairs_table(comparison, PAIRS)
+    if pairs.total:
+        parts += ["## Pairs", *map(markdown, [*omnibus(comparison), comparison.decision]), *_table(pairs, "pairs")]
+    if provenance:
+        parts += ["## Made from", markdown(origin(provenance))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: ReaderTable, things: str) -> list[str]:
+    """The table, how many rows are missing, and what its columns mean: a paragraph each."""
+    cells = [[markdown(cell) for cell in [c.head, *c.cells]] for c in table.columns]
+    wide = [max(3, *map(columns, column)) for column in cells]
+    aligns = [c.align for c in table.columns]
+
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(pad(cell, w, a) for cell, w, a in zip(row, wide, aligns, strict=True)) + " |"
+
+    rule = "|" + "|".join("-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)) + "|"
+    head, *rows = zip(*cells, strict=True)
+    parts = ["\n".join([line(head), rule, *map(line, rows)])]
+    if table.left_out:
+        parts.append(f"… and {table.left_out:,} more {things}.")
+    return [*parts, markdown(" ".join(c.note for c in table.columns if c.note))]

@@ -1,0 +1,112 @@
+"""The report for a terminal: the verdict, one table and the doubts, on about thirty lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
+from mlflow_mleval.report.tables import ReaderTable, joined, pairs_table, ranking_table
+from mlflow_mleval.report.words import describe_cliques, new_doubts, omnibus, origin, paragraphs
+
+#: More rows and doubts than these are left to the report, and what a doubt says beyond this many characters.
+METHODS, PAIRS, DOUBTS, DOUBT = 15, 20, 4, 200
+#: A name is cut to no less than this before columns are left out.
+NAME_MIN, NAME_MAX, GAP = 16, 40, 2
+
+
+def render_terminal(
+    comparison: Comparison, provenance: Mapping[str, Any] | None = None, width: int = 100, color: bool = False
+) -> str:
+    """The verdict, the ranking and the doubts.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    provenance : mapping, optional
+        Its time, seed and policy make the last line.
+    width : int
+        Columns of the terminal.
+    color : bool
+        Whether to set headings in bold; only for a terminal that understands it.
+
+    Returns
+    -------
+    str
+        Names of strangers hold no control characters.
+    """
+    head = _bold if color else str
+    lines = "\n\n".join("\n".join(wrap("", text, width)) for text in paragraphs(comparison)).split("\n")
+    lines += ["", *_grid(ranking_table(comparison, METHODS), width, head)]
+    lines += _doubts(comparison, width, head)
+    if provenance:
+        lines += ["", *wrap("", origin(provenance), width)]
+    return "\n".join(lines)
+
+
+def render_pairs(
+    comparison: Comparison, provenance: Mapping[str, Any] | None = None, width: int = 100, color: bool = False
+) -> str:
+    """Which methods differ: what the design can show at all, the test over all methods, the pairs, the groups, the doubts.
+
+    Parameters are those of `render_terminal`.
+    """
+    head = _bold if color else str
+    lines: list[str] = []
+    if comparison.feasibility is not None:
+        lines += wrap("", comparison.feasibility.message, width)
+    lines += [line for text in omnibus(comparison) for line in wrap("", text, width)]
+    lines += wrap("", comparison.decision, width)
+    table = pairs_table(comparison, PAIRS)
+    if table.total:
+        lines += ["", *_grid(table, width, head)]
+    if joined(comparison):
+        lines += ["", *wrap("", describe_cliques(comparison), width)]
+    lines += _doubts(comparison, width, head)
+    if provenance:
+        lines += ["", *wrap("", origin(provenance), width)]
+    return "\n".join(lines)
+
+
+def _grid(table: ReaderTable, width: int, head: Any) -> list[str]:
+    """The table in as many of its columns as there is room for, its note, and how many rows are missing."""
+    chosen = list(table.columns)
+    natural = {id(c): max(columns(terminal(cell)) for cell in [c.head, *c.cells]) for c in chosen}
+
+    def needed(longest: int) -> int:
+        return sum(min(natural[id(c)], longest) if c.name else natural[id(c)] for c in chosen) + GAP * (len(chosen) - 1)
+
+    while needed(NAME_MIN) > width and (spare := [c for c in chosen if c.keep]):
+        least = min(c.keep for c in spare)
+        chosen = [c for c in chosen if c.keep != least]
+    longest = next((n for n in range(NAME_MAX, 4, -1) if needed(n) <= width), 4)
+    wide = [min(natural[id(c)], longest) if c.name else natural[id(c)] for c in chosen]
+
+    def line(cells: Sequence[str]) -> str:
+        texts = (pad(shorten(terminal(t), w), w, c.align) for t, w, c in zip(cells, wide, chosen, strict=True))
+        return (" " * GAP).join(texts).rstrip()
+
+    lines = [head(line([c.head for c in chosen])), *map(line, zip(*(c.cells for c in chosen), strict=True))]
+    if table.left_out:
+        lines.append(f"… and {table.left_out:,} more; --output csv lists all")
+    return lines + wrap("", " ".join(c.note for c in chosen if c.note), width)
+
+
+def _doubts(comparison: Comparison, width: int, head: Any) -> list[str]:
+    """The doubts that were not yet said, shortened."""
+    doubts = new_doubts(comparison)
+    if not doubts:
+        return []
+    lines = ["", head("Doubts")]
+    for text in doubts[:DOUBTS]:
+        own = wrap("- ", text, width)
+        room = -(-DOUBT // width)
+        lines += own if len(own) <= room else [*own[: room - 1], f"{own[room - 1].rpartition(' ')[0]} …"]
+    if len(doubts) > DOUBTS:
+        lines.append(f"- and {len(doubts) - DOUBTS} more, see the report")
+    return lines
+
+
+def _bold(text: str) -> str:
+    return f"\x1b[1m{text}\x1b[0m"
