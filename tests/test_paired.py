@@ -202,6 +202,8 @@ def test_feasibility_of_the_published_design():
     assert feasibility(11, 12, control=True).can_reject
     assert feasibility(5, 2).message.endswith("It takes 6 datasets.")
     assert feasibility(5, 2, alternative="greater").can_reject
+    # 2 / 2^5000 is no longer a float
+    assert feasibility(5000, 100).can_reject and feasibility(5000, 100).max_methods > 10**9
 
 
 @settings(deadline=None)

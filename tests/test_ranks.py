@@ -69,7 +69,7 @@ def test_friedman_follows_its_equations_without_tie_correction(values):
 def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
     result = friedman([[1, 2, 3]] * 4)
     assert (result.iman_davenport_statistic, result.iman_davenport_pvalue) == (np.inf, 0.0)
-    assert "all 4 datasets rank the methods alike" in result.warnings[0]
+    assert "All 4 datasets rank the methods alike" in result.warnings[0]
     # three of four datasets repeat the order of the first: (1/6)^3
     assert f"10^{np.log10(1 / factorial(3) ** 3):.1f}" in result.warnings[0]
 

@@ -131,6 +131,8 @@ def test_matrices_that_have_no_correlation_are_refused():
         correlation({"x": good, "y": good.rename(columns={"a": "c"})})
     with pytest.raises(ValueError, match="`threshold`"):
         redundancy_filter(good.corr(), 80)
+    with pytest.raises(ValueError, match="`corr` must have no empty cell, got 3"):
+        redundancy_filter(good.assign(a=1.0).corr(), 0.8)
 
 
 @st.composite

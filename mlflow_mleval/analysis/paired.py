@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from math import comb, isqrt
+from math import comb, isqrt, ldexp
 
 import numpy as np
 import pandas as pd
@@ -212,7 +212,7 @@ def wilcoxon_pairs(
     possible = feasibility(n, m, alpha, correction, control is not None, alternative)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
-        warnings.append(f"p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
+        warnings.append(f"The p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
     return PairwiseResult(
         table=pairs,
         correction=correction,
@@ -378,7 +378,7 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
     needed = 1
     while smallest(needed) * factor > alpha:
         needed += 1
-    allowed = int(alpha / p)
+    allowed = int(ldexp(alpha / sides, min(n_datasets, 1000)))
     if correction == "none" and allowed:
         most = None
     elif control:

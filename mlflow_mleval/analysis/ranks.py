@@ -19,6 +19,8 @@ from mlflow_mleval.study import some
 from mlflow_mleval.validation import one_of, probability
 
 TIES = ("correct", "ignore")
+#: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number of methods in use.
+RANGE_STEP, RANGE_MAX = 0.02, 50.0
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     untied = n * m * (m * m - 1) // 3
     warnings = []
     if total == 0:
-        warnings.append("every dataset ties all methods: there is nothing to test.")
+        warnings.append("Every dataset ties all methods: there is nothing to test.")
     scale = total if ties == "correct" and total else untied
     rest = n * scale - between
     f = (n - 1) * between / rest if rest else inf
@@ -205,7 +207,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         warnings.append(_unanimous(doubled[0], n))
     if n <= 10 or m <= 5:
         warnings.append(
-            f"the chi-square approximation is rough for {n} datasets and {m} methods (rule of thumb: more than 10 and 5)."
+            f"The chi-square approximation is rough for {n} datasets and {m} methods (rule of thumb: more than 10 and 5)."
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
@@ -232,7 +234,7 @@ def _unanimous(row: np.ndarray, n: int) -> str:
     orders = factorial(len(row)) // prod(factorial(int(count)) for count in np.bincount(row))
     exponent = -(n - 1) * log10(orders)
     return (
-        f"all {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its p-value 0; "
+        f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its p-value 0; "
         f"counting orders, the chance of that is 10^{exponent:.1f}."
     )
 
@@ -254,10 +256,6 @@ def range_sf(q: ArrayLike, m: int) -> np.ndarray:
         return _range_sf(q.ravel(), m).reshape(q.shape)
     curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
     return np.where(q > RANGE_MAX, 0.0, np.minimum(np.exp(curve(np.minimum(q, RANGE_MAX))), 1.0))
-
-
-#: Step of the table that range_sf interpolates, and where the chance is below 1e-280 for any number of methods in use.
-RANGE_STEP, RANGE_MAX = 0.02, 50.0
 
 
 def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
@@ -431,9 +429,9 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     parts = [table.columns[part == i].tolist() for i in range(n_parts)]
     if n_parts > 1:
         shown = "; ".join(some(p) for p in parts)
-        warnings.append(f"the design is not connected: methods of different parts are never compared ({shown}).")
+        warnings.append(f"The design is not connected: methods of different parts are never compared ({shown}).")
     if not informative:
-        warnings.append("every dataset ties all methods: there is nothing to test.")
+        warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
         statistic=statistic,
         pvalue=float(stats.chi2.sf(statistic, df)),

@@ -154,7 +154,7 @@ def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], 
     >>> kept, dropped.measure.tolist(), dropped.because_of.tolist()
     (['f1', 'coverage'], ['accuracy'], ['f1'])
     """
-    _threshold(threshold)
+    _check(corr, threshold)
     names = corr.columns
     left = corr.abs().to_numpy(dtype=float)
     order = np.argsort(-left.mean(axis=0), kind="stable")
@@ -181,7 +181,7 @@ def correlation_graph(corr: pd.DataFrame, threshold: float) -> nx.Graph:
     >>> correlation_graph(corr, 0.9).edges(data="correlation")
     EdgeDataView([('f1', 'accuracy', 0.95)])
     """
-    _threshold(threshold)
+    _check(corr, threshold)
     graph = nx.Graph()
     graph.add_nodes_from(corr.columns)
     values = corr.abs().to_numpy()
@@ -301,6 +301,8 @@ def measure_rankings(study: Study) -> pd.DataFrame:
     return pd.DataFrame(ranks).T
 
 
-def _threshold(value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"`threshold` must be a correlation between 0 and 1, got {value!r}.")
+def _check(corr: pd.DataFrame, threshold: float) -> None:
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"`threshold` must be a correlation between 0 and 1, got {threshold!r}.")
+    if empty := int(corr.isna().to_numpy().sum()):
+        raise ValueError(f"`corr` must have no empty cell, got {empty}. Count undefined correlations as 0.")
