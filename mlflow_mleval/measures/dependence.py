@@ -62,9 +62,7 @@ def binomial_weights(n_labels: int, ks: ArrayLike | None = None) -> NDArray[np.f
            [0.5  , 0.333, 0.167, 0.   ],
            [1.   , 0.   , 0.   , 0.   ]])
     """
-    ks = _parameters("binomial", n_labels, ks)[:, None]
-    left = np.arange(n_labels - 1, 0, -1, dtype=float)  # labels below the i-th largest error, i = 1..K-1
-    return np.cumprod(np.hstack([ks / n_labels, np.maximum(left - ks + 1, 0) / left]), axis=1)
+    return _weights("binomial", n_labels, _parameters("binomial", n_labels, ks), n_labels)
 
 
 def polynomial_weights(n_labels: int, alphas: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -94,13 +92,21 @@ def polynomial_weights(n_labels: int, alphas: ArrayLike | None = None) -> NDArra
     array([[0.25  , 0.25  , 0.25  , 0.25  ],
            [0.4375, 0.3125, 0.1875, 0.0625]])
     """
-    alphas = _parameters("polynomial", n_labels, alphas)[:, None]
-    right = np.arange(n_labels, 0, -1)  # labels among the i-th largest error and those below it
+    return _weights("polynomial", n_labels, _parameters("polynomial", n_labels, alphas), n_labels)
+
+
+def _weights(family: str, n_labels: int, parameters: NDArray[Any], n_largest: int) -> NDArray[np.float64]:
+    """Weights of the largest errors only, shape (P, n_largest)."""
+    at = parameters[:, None]
+    if family == "binomial":
+        left = np.arange(n_labels - 1, n_labels - n_largest, -1, dtype=float)  # labels below the i-th largest error
+        return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
+    right = np.arange(n_labels, n_labels - n_largest, -1)  # labels below the i-th largest error, and it
     # Near 1 the logarithm of right/K loses digits that the exponent would magnify; near 0 that of 1 - (i-1)/K does.
     log_share = np.where(2 * right > n_labels, np.log1p((right - n_labels) / n_labels), np.log(right / n_labels))
     with np.errstate(divide="ignore"):
         log_step = np.log1p(-1 / right)  # log((right-1)/right), -inf for the last
-    return np.exp(alphas * log_share) * -np.expm1(alphas * log_step)
+    return np.exp(at * log_share) * -np.expm1(at * log_step)
 
 
 def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDArray[Any]:
@@ -122,10 +128,6 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDA
     if bad.any():
         raise ValueError(f"`{name}` must be {want}, got {values[bad][:5].tolist()} ({bad.sum()} of {len(values)}).")
     return values.astype(kind)
-
-
-def _weights(family: str, n_labels: int, parameters: NDArray[Any]) -> NDArray[np.float64]:
-    return (binomial_weights if family == "binomial" else polynomial_weights)(n_labels, parameters)
 
 
 # ---- what a profile is made of -----------------------------------------------------------------------------------------
@@ -412,9 +414,11 @@ def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | No
     parameters = _parameters(family, n_labels, parameters)
     if np.any(np.diff(parameters) <= 0):
         raise ValueError(f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop repetitions.")
-    step = max(1, _MOST_WEIGHTS // n_labels)
+    n_largest = max(1, np.count_nonzero(means))  # few of many labels are wrong, as a rule
+    step = max(1, _MOST_WEIGHTS // n_largest)
     losses = np.concatenate([
-        _weights(family, n_labels, parameters[i : i + step]) @ means for i in range(0, len(parameters), step)
+        _weights(family, n_labels, parameters[i : i + step], n_largest) @ means[:n_largest]
+        for i in range(0, len(parameters), step)
     ])
     # The exact profile is non-decreasing and ends at the largest error; rounding must not say otherwise.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
