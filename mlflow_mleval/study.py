@@ -122,7 +122,7 @@ class Study:
         """One measure as a table datasets x methods; NaN where there is no value."""
         if measure not in self.values:
             raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.")
-        return self.values[measure].unstack(sort=False).reindex(index=self.datasets, columns=self.methods)
+        return self.values[measure].unstack().reindex(index=self.datasets, columns=self.methods)
 
     def ranks(self, measure: str) -> pd.DataFrame:
         """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no value."""
