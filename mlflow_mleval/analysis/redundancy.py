@@ -297,8 +297,7 @@ def measure_rankings(study: Study) -> pd.DataFrame:
     [[1.0, 2.0, 3.0], [2.0, 3.0, 1.0]]
     """
     study = study.complete()
-    ranks = {m: study.cells(m).rank(axis=1, ascending=study.directions[m] == "min").mean() for m in study.measures}
-    return pd.DataFrame(ranks).T
+    return pd.DataFrame({measure: study.ranks(measure).mean() for measure in study.measures}).T
 
 
 def _check(corr: pd.DataFrame, threshold: float) -> None:
