@@ -257,14 +257,21 @@ def _changes(
         return [f"{result.name}: an interrupted import was completed"]
     withdrawn = set(json.loads(tags.get(schema.TAG_WITHDRAWN) or "[]"))
     old = {m: v for m, v in stored.items() if m not in withdrawn}
-    changes = [f"{m} {old[m]} -> {v}" if m in old else f"{m} {v} added" for m, v in result.means.items() if old.get(m) != v]
-    changes += [f"{m} {v} withdrawn" for m, v in old.items() if m not in result.means]
+    new = {m: v for m, v in result.means.items() if old.get(m) != v}
+    changes = [f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()]
+    changes += [f"{m} {v:.6g} withdrawn" for m, v in old.items() if m not in result.means]
     for key, label in ((schema.TAG_CONVENTIONS, "conventions"), (schema.TAG_STATUS, "status")):
         if key in different:
             changes.append(f"{label} {tags.get(key)} -> {different[key]}")
     if schema.TAG_FOLDS in different:
         changes.append("values by fold changed")
     return [f"{result.name}: {change}" for change in changes]
+
+
+def _from_to(old: float, new: float) -> str:
+    """Both numbers, with as many digits as it takes to tell them apart."""
+    digits = next(d for d in (6, 17) if f"{old:.{d}g}" != f"{new:.{d}g}" or d == 17)
+    return f"{old:.{digits}g} -> {new:.{digits}g}"
 
 
 def _new_folds(result: _Result, stored: str) -> dict[tuple[str, int], float]:

@@ -1,0 +1,453 @@
+"""Runs into a Study: what is read, what is left out and why, and which questions are refused."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
+
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.study import Study
+from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.tracking.reports import log_report
+
+START = itertools.count(1_700_000_000_000, 1000)
+
+
+@pytest.fixture
+def log(client):
+    """Logs a run as anybody might: experiment, name, tags, params, metrics, dataset input and end."""
+
+    def log(name, metrics=(), *, experiment="x", tags=(), params=(), status="FINISHED", dataset="", digest="0", context="",
+            start=0):
+        found = client.get_experiment_by_name(experiment)
+        experiment_id = found.experiment_id if found else client.create_experiment(experiment)
+        run = client.create_run(experiment_id, start_time=start or next(START), tags=dict(tags), run_name=name)
+        run_id = run.info.run_id
+        client.log_batch(run_id, [Metric(k, v, 1, 0) for k, v in dict(metrics).items()])
+        for key, value in dict(params).items():
+            client.log_param(run_id, key, value)
+        if dataset:
+            label = [InputTag("mlflow.data.context", context)] if context else []
+            client.log_inputs(run_id, [DatasetInput(Dataset(dataset, digest, "local", "{}"), label)])
+        if status != "RUNNING":
+            client.set_terminated(run_id, status)
+        return run_id
+
+    return log
+
+
+def ours(method, dataset, **more):
+    tags = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
+    return {key: value for key, value in (tags | {f"mleval.{k}": v for k, v in more.items()}).items() if value is not None}
+
+
+def left_out(study, kind=None):
+    return [(e.name, e.reason) for e in study.excluded if kind in (None, e.kind)]
+
+
+def load(**options):
+    return load_study(**({"experiment_names": ["x"]} | options))
+
+
+# --- runs that this project wrote
+
+
+def test_the_study_is_the_table_that_was_imported(db):
+    source = pd.DataFrame({"dataset": ["e", "e", "d", "d"], "method": ["b", "a", "b", "a"], "f1": [0.4, 0.3, 0.2, 0.1]})
+    import_results(source, experiment_name="x", conventions="mulan")
+    study = load(missing="worst")
+    pd.testing.assert_frame_equal(study.values, Study.from_frame(source).values)
+    assert (study.datasets, study.methods, study.missing, study.directions) == (["e", "d"], ["b", "a"], "worst", {"f1": "max"})
+    assert study.excluded == study.notes == () and study.folds is None
+    assert list(study.runs) == ["run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions",
+                                "split_digest", "dataset_digest", "start_time"]
+    assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
+    source = dict(study.source)
+    assert source.pop("read_at") and source == {
+        "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "latest",
+        "method_by": "tag:mleval.method", "dataset_by": "tag:mleval.dataset", "runs_found": 4,
+    }
+
+
+def test_folds_come_from_one_tag(log):
+    def tag(*values):
+        return schema.encode_folds([1, 2], {"f1": values, "recall": [0.5, 0.5]})
+
+    metrics = {"mleval/f1": 0.3, "mleval/recall": 0.5, "mleval.fold/f1": 0.4, "mleval.profile/binomial": 0.1}
+    log("1", metrics, tags=ours("a", "d", folds=tag(0.2, 0.4)))
+    log("2", metrics, tags=ours("b", "d", folds=tag(0.3, float("nan"))))
+    log("3", metrics, tags=ours("c", "d", folds="{broken"))
+    log("4", metrics, tags=ours("e", "d", folds=schema.encode_folds(range(9000), {"f1": [0.1] * 9000})))
+    study = load(measures=["f1"])
+    expected = pd.DataFrame({"f1": [0.2, 0.4, 0.3, np.nan]}, index=pd.MultiIndex.from_tuples(
+        [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)], names=["dataset", "method", "fold"]))
+    pd.testing.assert_frame_equal(study.folds, expected)
+    assert any("Values by fold of 1 runs cannot be read" in n and "c on d" in n for n in study.notes)
+    assert any("Values by fold of 1 runs are too many for one tag" in n and "e on d" in n for n in study.notes)
+
+
+def test_statuses_that_count_and_those_that_do_not(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"), status="RUNNING")
+    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", status="dnf"), status="KILLED")
+    log("3", {"mleval/f1": 0.5}, tags=ours("c", "d", status="incomplete"))
+    log("4", {"mleval/f1": 0.5}, tags=ours("e", "d", status=None))
+    log("5", {"mleval/f1": 0.5}, tags=ours("f", "d", status=None), status="FAILED")
+    study = load()
+    assert study.methods == ["a", "b", "e"] and study.gaps() == [("d", "b")]
+    assert [reason for _, reason in left_out(study)] == ["was written in part only; import or log it again", "has status FAILED"]
+
+
+def test_reports_are_no_results(log, client):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
+    files = {"mleval_report.html": "<p>ä", "mleval/ranking.csv": b"a,b\n"}
+    more = {"params": {"missing": "worst"}, "metrics": {"n": 1}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
+    experiment_id = client.get_experiment_by_name("x").experiment_id
+    run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
+    run = client.get_run(run_id)
+    assert run.info.status == "FINISHED" and run.data.tags["mleval.kind"] == "report" and run.data.tags["team"] == "we"
+    note = run.data.tags["mlflow.note.content"]
+    assert note.startswith("# Verdict") and len(note) == 8000 and "mleval_summary.md" in note[-60:]
+    assert sorted(f.path for f in client.list_artifacts(run_id)) == ["mleval", "mleval_report.html"]
+    with open(client.download_artifacts(run_id, "mleval_report.html"), encoding="utf-8") as stored:
+        assert stored.read() == "<p>ä"
+    assert load().methods == ["a"] and not left_out(load())
+    with pytest.raises(ValueError, match=r"relative paths without \.\., got '\.\./x'"):
+        log_report({"../x": ""}, experiment_id="0", run_name="r")
+    with pytest.raises(NoRunsError, match="reports apart"):
+        load(filter_string="tags.team = 'we'")
+
+
+def test_a_newer_schema_is_refused_and_says_what_to_do(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", schema="2"))
+    with pytest.raises(IncomparableRunsError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"):
+        load()
+
+
+def test_mixed_conventions_are_refused(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", conventions="mulan"))
+    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", conventions="sklearn"))
+    with pytest.raises(IncomparableRunsError, match=r"mulan: 1 runs \(a on d.*sklearn: 1 runs \(b on d"):
+        load()
+    assert load(methods=["a"]).methods == ["a"]
+    log("3", {"mleval/f1": 0.5}, tags=ours("c", "d"))
+    assert any("1 of 2 finished runs do not say which conventions" in n for n in load(exclude_methods=["b"]).notes)
+
+
+def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):
+    log("1", {"mleval/h_f1": 0.5}, tags=ours("a", "d", hierarchy_digest="1"))
+    log("2", {"mleval/h_f1": 0.5}, tags=ours("b", "e", hierarchy_digest="2"))
+    assert load(missing="worst").datasets == ["d", "e"]
+    log("3", {"mleval/h_f1": 0.5}, tags=ours("b", "d", hierarchy_digest="3"))
+    with pytest.raises(IncomparableRunsError, match="runs on d used different hierarchies"):
+        load()
+
+
+def test_differing_data_and_splits_are_doubts(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="1", split_digest="1"))
+    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="2", split_digest="2"))
+    log("3", {"mleval/f1": 0.5}, tags=ours("a", "e", dataset_digest="3"))
+    log("4", {"mleval/f1": 0.5}, tags=ours("b", "e", dataset_digest="3"))
+    notes = load().notes
+    assert any(n.startswith("d was not the same data in all runs") for n in notes)
+    assert any(n.startswith("d was not split in the same way") for n in notes)
+
+
+# --- which measures
+
+
+def test_measures_by_default(log):
+    shared = {"mleval/f1": 0.5, "mleval/coverage": 2, "mleval/fit_time": 9, "mleval/odd": 1}
+    log("1", {**shared, "mleval/recall": 0.4}, tags=ours("a", "d"))
+    log("2", shared, tags=ours("b", "d"))
+    log("3", tags=ours("c", "d", status="dnf"))
+    study = load()
+    assert study.measures == ["f1", "coverage"] and study.minimize == ["coverage"]
+    assert dict(left_out(study)) == {
+        "recall": "1 of 2 finished runs lack it",
+        "fit_time": "a cost, used only where --measure names it",
+        "odd": "no direction is known; declare --min or --max",
+    }
+    assert load(minimize=["odd"]).measures == ["f1", "coverage", "odd"]
+    assert load(minimize=["f1"]).directions["f1"] == "min"
+
+
+def test_measures_by_name(log):
+    log("1", {"mleval/f1": 0.5, "mleval/recall": 0.4, "mleval/fit_time": 9, "mleval/odd": 1}, tags=ours("a", "d"))
+    log("2", {"mleval/f1": 0.6, "mleval/fit_time": 8, "mleval/odd": 1}, tags=ours("b", "d"))
+    assert load(measures=["recall", "f1"]).gaps() == [("d", "b")]
+    assert load(measures=["fit_time"]).minimize == ["fit_time"] and not load(measures=["f1"]).excluded
+    study = load(measures=["example", "odd"], maximize=["odd"])
+    assert study.measures == ["recall", "f1", "odd"]
+    assert {name for name, _ in left_out(study)} == set(SETS["example"]) - {"recall", "f1"}
+    assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [("f1", "excluded as asked")]
+    with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: --min NAME"):
+        load(measures=["odd"])
+    with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; they have f1, fit_time, odd, recall"):
+        load(measures=["coverage"])
+    with pytest.raises(MeasureError, match=r"no finished run has 'od'"):
+        load(maximize=["od"])
+    with pytest.raises(MeasureError, match=r"no finished run has 'f2'"):
+        load(exclude_measures=["f2"])
+    with pytest.raises(MeasureError, match=r"no measure in common that can be used \(.*f1: excluded as asked"):
+        load(exclude_measures=["f1"])
+    with pytest.raises(ValueError, match="both as minimised and as maximised"):
+        load(minimize=["odd"], maximize=["odd"])
+
+
+def test_no_measure_in_common_names_what_there_is(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
+    log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
+    with pytest.raises(MeasureError, match=r"2 finished runs have no measure in common .*recall: 1 of 2.*f1: 1 of 2"):
+        load()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_not_finite_are_dropped_and_listed(log, value):
+    log("1", {"mleval/f1": 0.5, "mleval/recall": 0.5}, tags=ours("a", "d"))
+    bad = log("2", {"mleval/f1": value, "mleval/recall": 0.5, "loss": value}, tags=ours("b", "d"))
+    study = load()
+    assert study.measures == ["recall"]
+    assert [e.name for e in study.excluded if e.kind == "cell"] == [f"b on d (run {bad})"]
+    assert load(measures=["f1"]).gaps() == [("d", "b")]
+
+
+# --- which runs
+
+
+def test_methods_and_datasets_are_kept_or_left_out(log):
+    for method, dataset in itertools.product("abc", "de"):
+        log(method, {"mleval/f1": 0.5}, tags=ours(method, dataset))
+    study = load(exclude_methods=["a"], datasets=["e"])
+    assert (study.methods, study.datasets) == (["b", "c"], ["e"])
+    with pytest.raises(NoRunsError, match="the selection has no method 'z'; it has 'a', 'b', 'c'"):
+        load(methods=["a", "z"])
+    with pytest.raises(NoRunsError, match="no dataset 'z'"):
+        load(exclude_datasets=["z"])
+    with pytest.raises(NoRunsError, match="no method is left"):
+        load(exclude_methods=["a", "b", "c"])
+
+
+def test_duplicates_take_the_latest_and_are_listed(log):
+    old = log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"), start=1000)
+    log("2", {"mleval/f1": 0.6}, tags=ours("a", "d"), start=3000)
+    other = log("3", {"mleval/f1": 0.7}, tags=ours("a", "d"), start=2000)
+    study = load()
+    assert study.values["f1"].tolist() == [0.6]
+    reason = "a later run of the same method and dataset is used"
+    assert left_out(study) == [(f"a on d (run {old})", reason), (f"a on d (run {other})", reason)]
+    with pytest.raises(IncomparableRunsError, match="several runs of a on d"):
+        load(duplicates="error")
+    with pytest.raises(ValueError, match="`duplicates` must be one of"):
+        load(duplicates="mean")
+
+
+def test_filter_run_ids_and_several_experiments(log):
+    a = log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"), params={"lr": "1"})
+    b = log("2", {"mleval/f1": 0.6}, tags=ours("b", "d"), experiment="y", params={"lr": "1"})
+    c = log("3", {"mleval/f1": 0.6}, tags=ours("c", "d"), experiment="z")
+    assert load(experiment_names=["x", "y"], experiment_ids=["1"]).methods == ["a", "b"]
+    assert load(experiment_names=["x", "y", "z"], filter_string="params.lr = '1'").methods == ["a", "b"]
+    assert load_study(run_ids=[c, a]).methods == ["a", "c"]
+    assert load_study(run_ids=[a, b, a], filter_string="params.lr = '1'").methods == ["a", "b"]
+    assert [e["name"] for e in load_study(run_ids=[b]).source["experiments"]] == ["y"]
+    with pytest.raises(NoRunsError, match=f"there is no run {b} in the selection"):
+        load(run_ids=[a, b])
+    with pytest.raises(NoRunsError, match="is no run id"):
+        load_study(run_ids=["' or 1=1"])
+    with pytest.raises(NoRunsError, match="holds no run that can be used: no run fits"):
+        load(filter_string="params.lr = '7'")
+    with pytest.raises(StoreError, match=r"MLflow does not accept the filter 'nonsense': Invalid clause.*Example"):
+        load(filter_string="nonsense")
+
+
+def test_more_run_ids_than_fit_one_filter(log):
+    ids = [log(str(i), {"mleval/f1": 0.5}, tags=ours("a", str(i))) for i in range(3)]
+    missing = [f"{i:032x}" for i in range(1200)]
+    with pytest.raises(NoRunsError, match=r"and 1188 more in the selection"):
+        load_study(run_ids=ids + missing)
+
+
+def test_which_experiments(log, monkeypatch, client):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
+    with pytest.raises(NoRunsError, match=r"no experiment is chosen.*-n NAME.*has 'x', 'Default'"):
+        load_study()
+    with pytest.raises(NoRunsError, match=r"there is no experiment 'y' in sqlite.*has 'x', 'Default'"):
+        load_study(experiment_names=["y"])
+    with pytest.raises(NoRunsError, match=r"there is no experiment id '7'"):
+        load_study(experiment_ids=["7"])
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "x")
+    assert load_study().methods == ["a"]
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "0")
+    with pytest.raises(NoRunsError, match="experiment 'Default' in sqlite"):
+        load_study()
+    client.delete_experiment(client.get_experiment_by_name("x").experiment_id)
+    with pytest.raises(NoRunsError, match="'x' is deleted"):
+        load()
+
+
+# --- runs that somebody else logged
+
+
+def test_foreign_runs_by_default_rules(log):
+    log("ml-knn", {"f1": 0.5, "loss": 3})
+    log("sweet-owl-1", {"f1": 0.6}, params={"estimator_name": "SVC"}, dataset="yeast", digest="1")
+    log("sweet-owl-2", {"f1": 0.7}, tags={"estimator_name": "RF"}, dataset="dataset")
+    study = load(missing="worst")
+    assert study.values["f1"].to_dict() == {("x", "ml-knn"): 0.5, ("yeast", "SVC"): 0.6, ("x", "RF"): 0.7}
+    assert study.runs["dataset_digest"].tolist() == ["", "1", "0"]
+    notes = "\n".join(study.notes)
+    assert "Names of the methods come from run_name (1 runs), param:estimator_name (1 runs), tag:estimator_name (1 runs)" in notes
+    assert "Names of the datasets come from experiment (2 runs), input (1 runs)" in notes
+    assert "The metrics f1 were not logged by this project" in notes and "3 of 3 finished runs do not say" in notes
+    assert left_out(study) == [("loss", "no direction is known; declare --min or --max")]
+
+
+@pytest.mark.parametrize(
+    ("method_by", "dataset_by", "expected"),
+    [
+        ("tag:m", "param:d", ("tagged", "set")),
+        ("param:d", "tag:m", ("set", "tagged")),
+        ("run_name", "experiment", ("name", "x")),
+        ("experiment", "run_name", ("x", "name")),
+        ("tag:m", "input", ("tagged", "data")),
+    ],
+)
+def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
+    log("name", {"f1": 0.5}, tags={"m": "tagged"}, params={"d": "set"}, dataset="data")
+    log("other", {"f1": 0.5}, experiment="x")
+    study = load(method_by=method_by, dataset_by=dataset_by, missing="worst")
+    assert expected[::-1] in study.values.index
+    assert (study.source["method_by"], study.source["dataset_by"]) == (method_by, dataset_by)
+    if method_by == "tag:m":
+        assert [reason for _, reason in left_out(study)] == ["has no tag:m, which was to name its method"]
+
+
+@pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
+def test_a_rule_that_does_not_exist(db, rule):
+    with pytest.raises(ValueError, match="`method_by` must be one of tag:NAME, param:NAME, run_name, experiment, got"):
+        load(method_by=rule)
+
+
+def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
+    run_id = log("a", {"f1": 0.5}, dataset="train", context="training")
+    test = DatasetInput(Dataset("test", "2", "local", "{}"), [InputTag("mlflow.data.context", "eval")])
+    client.log_inputs(run_id, [test])
+    assert load().datasets == ["test"]
+    client.log_inputs(run_id, [DatasetInput(Dataset("test2", "3", "local", "{}"), [InputTag("mlflow.data.context", "test")])])
+    assert load().datasets == ["x"]
+    with pytest.raises(NoRunsError, match="1 has no input, which was to name its dataset"):
+        load(dataset_by="input")
+
+
+def test_an_experiment_can_be_a_dataset(log):
+    for experiment, method in itertools.product(["yeast", "scene"], ["a", "b"]):
+        log(method, {"f1": 0.5, "hamming_loss": 0.1}, experiment=experiment)
+    study = load(experiment_names=["yeast", "scene"])
+    assert (study.datasets, study.methods, study.gaps()) == (["yeast", "scene"], ["a", "b"], [])
+
+
+def test_what_of_foreign_runs_is_no_result(log):
+    parent = log("search", {"f1": 0.5})
+    for i in range(3):
+        log(f"child {i}", {"f1": 0.4}, tags={"mlflow.parentRunId": parent})
+    log("broken", {"f1": 0.9}, status="FAILED")
+    log("running", {"f1": 0.9}, status="RUNNING")
+    log("data preparation", {"rows": 5})
+    study = load()
+    assert study.methods == ["search"]
+    runs = [e for e in study.excluded if e.kind == "run"]
+    assert [e.reason for e in runs] == ["has status FAILED", "has status RUNNING", "has none of the measures",
+                                        "children of other runs are no results"]
+    assert runs[-1].name == "3 child runs" and runs[0].name.startswith("broken (")
+
+
+def test_strays_among_our_runs_need_a_rule(log):
+    log("1", {"mleval/f1": 0.5, "mleval/recall": 0.5, "accuracy": 0.9}, tags=ours("a", "d"))
+    log("keras", {"accuracy": 0.9, "f1": 0.5})
+    study = load()
+    assert study.methods == ["a"] and study.measures == ["recall", "f1"]
+    reason = "has no tag mleval.method; say how to read it with --method-by or --dataset-by"
+    assert [why for _, why in left_out(study, "run")] == [reason]
+    both = load(dataset_by="experiment")
+    assert both.methods == ["a", "keras"] and both.measures == ["f1"]
+
+
+def test_our_own_children_count(log):
+    parent = log("parent", {"mleval/f1": 0.5}, tags=ours("a", "d"))
+    log("child", {"mleval/f1": 0.5}, tags=ours("b", "d") | {"mlflow.parentRunId": parent})
+    assert load().methods == ["a", "b"]
+
+
+def test_nothing_that_can_be_used_says_why(log):
+    log("a", {"loss": 1})
+    log("b", {"f1": 0.5}, status="FAILED")
+    with pytest.raises(NoRunsError, match="holds no run that can be used: 1 has none of the measures; 1 has status FAILED"):
+        load()
+    log("c", tags=ours("c", "d", status="dnf"))
+    with pytest.raises(NoRunsError, match="none of the 1 selected runs finished"):
+        load()
+
+
+# --- the store
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("sqlite:///mlflow.db", "sqlite:///mlflow.db"),
+        ("http://me:pa55@host:5000/x", "http://***@host:5000/x"),
+        ("http://token@host", "http://***@host"),
+        ("http://me:p@55@host", "http://***@host"),
+        ("postgresql+psycopg2://u:p@h/db?sslmode=require&password=x", "postgresql+psycopg2://***@h/db?sslmode=require&password=***"),
+        ("https://host/a@b", "https://host/a@b"),
+    ],
+)
+def test_credentials_are_masked(uri, shown):
+    assert store.masked(uri) == shown
+
+
+def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@127.0.0.1:9")
+    with pytest.raises(StoreError, match=r"cannot read the store .*refused.*Is the server running") as caught:
+        load()
+    assert "http://***@127.0.0.1:9" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
+    with pytest.raises(StoreError, match="there is no store at .*none.db. Set MLFLOW_TRACKING_URI"):
+        load()
+    assert not (tmp_path / "none.db").exists()
+    (tmp_path / "junk.db").write_text("this is no database at all")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/junk.db")
+    with pytest.raises(StoreError, match="file is not a database"):
+        load()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/junk.db/deep/mlflow.db")
+    with pytest.raises(StoreError, match="Not a directory"):
+        import_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1]}), experiment_name="x")
+
+
+def test_the_environment_is_as_before(db, monkeypatch):
+    import os
+
+    before = dict(os.environ)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
+    with store.quick():
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7" and os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+    assert dict(os.environ) == before | {"MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
+
+
+def test_many_pages_read_as_one(log, monkeypatch):
+    for i in range(7):
+        log(str(i), {"mleval/f1": i / 10}, tags=ours(f"m{i}", "d"))
+    monkeypatch.setattr(store, "PAGE", 3)
+    assert load().methods == [f"m{i}" for i in range(7)]
+
+
+def test_a_withdrawn_value_is_not_read(log, client):
+    run_id = log("1", {"mleval/f1": 0.5, "mleval/recall": 0.5}, tags=ours("a", "d"))
+    client.log_batch(run_id, tags=[RunTag(schema.TAG_WITHDRAWN, '["f1"]')])
+    assert load().measures == ["recall"]
