@@ -16,6 +16,7 @@ from scipy import sparse
 from mlflow_mleval.measures.dependence import (
     ALPHAS,
     binomial_loss,
+    binomial_measures,
     binomial_weights,
     error_histogram,
     loss_profile,
@@ -262,17 +263,21 @@ def test_an_area_over_some_parameters_is_divided_by_their_width():
     assert single.area == single.losses[0] and single.positions.tolist() == [0]
 
 
-def test_measures_carry_registered_names_whose_direction_is_down():
-    truth, score = random_pair(30, 5)
-    for predicted in (score, score > 0.5):
-        profile = loss_profile(truth, predicted)
-        for name, value in profile.measures.items():
-            entry = MEASURES[name]
-            assert entry.family == "dependence" and entry.direction == "min" and 0 <= value <= 1
-    reported = {*loss_profile(truth, score).measures, *loss_profile(truth, score > 0.5).measures}
+def test_measures_are_the_summaries_and_carry_registered_names():
+    rng = np.random.default_rng(4)
+    reported = set()
+    for n_labels in (1, 2, 5, 1000):
+        for kind in ("soft", "hard"):
+            means = np.sort(rng.random(n_labels))[::-1]
+            found, profile = binomial_measures(means, kind), profile_from_means(means)
+            prefix = "soft_" if kind == "soft" else ""
+            assert found[f"{prefix}binomial_area"] == pytest.approx(profile.area, abs=1e-13)
+            assert found[f"{prefix}binomial_slope"] == pytest.approx(profile.slope, abs=1e-13)
+            assert kind == "hard" or (found["soft_hamming_loss"], found["soft_subset_loss"]) == (profile.hamming, profile.subset)
+            for name, value in found.items():
+                assert MEASURES[name].family == "dependence" and MEASURES[name].direction == "min" and 0 <= value <= 1
+            reported |= found.keys()
     assert reported == {m.name for m in MEASURES.values() if m.family == "dependence"}
-    with pytest.raises(ValueError, match="all k = 1..5, got a polynomial one over 31 parameters"):
-        _ = loss_profile(truth, score, "polynomial").measures
 
 
 # ---- input ---------------------------------------------------------------------------------------------------------------

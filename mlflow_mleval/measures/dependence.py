@@ -270,7 +270,8 @@ class Profile:
         if len(self.losses) == 1:
             return float(self.losses[0])
         at = self.positions
-        return float(np.sum((self.losses[1:] + self.losses[:-1]) * np.diff(at)) / (2 * (at[-1] - at[0])))
+        area = np.sum((self.losses[1:] + self.losses[:-1]) * np.diff(at)) / (2 * (at[-1] - at[0]))
+        return float(np.clip(area, self.hamming, self.subset))
 
     @property
     def slope(self) -> float:
@@ -293,29 +294,6 @@ class Profile:
         even = _profile(np.clip(wrong - np.arange(self.n_labels), 0, 1), self.family, self.parameters, self.kind)
         room = even.area - self.hamming
         return (even.area - self.area) / room if room > 1e-12 else float("nan")
-
-    @property
-    def measures(self) -> dict[str, float]:
-        """The summaries that an evaluation reports, by the names of the registry; smaller is better for all of them.
-
-        Hard predictions: ``binomial_area``, ``binomial_slope`` (the ends are ``hamming_loss`` and
-        1 - ``subset_accuracy``). Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``,
-        ``soft_binomial_slope``.
-
-        Raises
-        ------
-        ValueError
-            The profile is not the binomial one over all of k = 1..K, for which these names are reserved.
-        """
-        if self.family != "binomial" or len(self.parameters) != self.n_labels:
-            raise ValueError(
-                f"`measures` must come from a binomial profile over all k = 1..{self.n_labels}, got a {self.family} one "
-                f"over {len(self.parameters)} parameters. Read `area`, `slope` and the ends instead."
-            )
-        if self.kind == "hard":
-            return {"binomial_area": self.area, "binomial_slope": self.slope}
-        ends = {"soft_hamming_loss": self.hamming, "soft_subset_loss": self.subset}
-        return {**ends, "soft_binomial_area": self.area, "soft_binomial_slope": self.slope}
 
 
 def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
@@ -409,6 +387,47 @@ def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", param
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
 
+def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
+    """The summaries of the binomial profile that an evaluation reports, by the names of the registry; 0 is best for all.
+
+    Parameters
+    ----------
+    means : array, shape (K,)
+        Mean over instances of the largest error, the second largest, and so on.
+    kind : {"soft", "hard"}
+        The errors are those of scores, or of predicted label sets.
+
+    Returns
+    -------
+    dict of str to float
+        Hard predictions: ``binomial_area``, ``binomial_slope`` (the ends are ``hamming_loss`` and 1 - ``subset_accuracy``).
+        Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``, ``soft_binomial_slope``.
+
+    Notes
+    -----
+    What `Profile.area` and `Profile.slope` give for all k = 1..K, without the K x K weights: the weights of the i-th largest
+    error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a beta integral and sum under it).
+
+    >>> {name: round(value, 4) for name, value in binomial_measures([0.625, 0.375, 0.0], "hard").items()}
+    {'binomial_area': 0.5104, 'binomial_slope': 0.2917}
+    >>> round(profile_from_means([0.625, 0.375, 0.0]).area, 4)
+    0.5104
+    """
+    means = np.asarray(means, dtype=float)
+    n_labels = len(means)
+    place = np.arange(1, n_labels + 1)
+    subset = float(means[0])
+    hamming = min(float(means.mean()), subset)
+    total = float((n_labels + 1) * (means / (place * (place + 1))).sum())
+    area = (total - (hamming + subset) / 2) / (n_labels - 1) if n_labels > 1 else subset
+    area = min(max(area, hamming), subset)
+    area = min(max(area, hamming), subset)  # it lies between the ends, whatever rounding says
+    if kind == "hard":
+        return {"binomial_area": area, "binomial_slope": subset - hamming}
+    ends = {"soft_hamming_loss": hamming, "soft_subset_loss": subset}
+    return {**ends, "soft_binomial_area": area, "soft_binomial_slope": subset - hamming}
+
+
 def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
     n_labels = len(means)
     parameters = _parameters(family, n_labels, parameters)
@@ -422,7 +441,7 @@ def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | No
     ])
     # The exact profile is non-decreasing and ends at the largest error; rounding must not say otherwise.
     losses = np.minimum(np.maximum.accumulate(losses), means[0])
-    return Profile(family, kind, parameters, losses, n_labels, float(means.mean()), float(means[0]))
+    return Profile(family, kind, parameters, losses, n_labels, min(float(means.mean()), float(means[0])), float(means[0]))
 
 
 # ---- losses ------------------------------------------------------------------------------------------------------------
