@@ -51,13 +51,10 @@ def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 
     m = len(values)
     order = np.argsort(values)
     v = values[order]
-    new = np.concatenate([[True], v[1:] > v[:-1]])
-    start = np.flatnonzero(new)
-    group = np.cumsum(new) - 1
-    u, n = v[start], np.append(start, m)
+    n = np.flatnonzero(np.concatenate([[True], v[1:] > v[:-1], [True]]))
     flows = np.empty((2, m))
-    for flow, total in zip(flows, _SUMS[function](u, n, q, p, s), strict=True):
-        flow[order] = (total / (m - 1))[group]
+    for flow, total in zip(flows, _SUMS[function](v[n[:-1]], n, q, p, s), strict=True):
+        flow[order] = np.repeat(total / (m - 1), np.diff(n))
     return flows[0], flows[1]
 
 
@@ -191,17 +188,18 @@ def _kernel_boxes(u: Array, size: Array, s: float, near: Index) -> tuple[Array, 
     y = (u - (ids + 0.5) * width) / s
     start = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
     ids = ids[start]
-    box = np.repeat(np.arange(len(start)), np.diff(start, append=len(u)))
+    counts = np.diff(start, append=len(u))
 
     moments, own = np.empty((terms, len(start))), np.zeros(len(u))
     power, bell, t = size.copy(), np.exp(-(y**2) / 2), np.ones(len(u))
+    inner, total = np.empty_like(own), np.empty_like(own)
     for k in range(terms):
         moments[k] = np.add.reduceat(power, start)
         if k < own_terms:
-            inner = power * bell
-            total = np.cumsum(inner)
+            np.multiply(power, bell, out=inner)
+            np.cumsum(inner, out=total)
             total -= inner
-            total -= total[start][box]
+            total -= np.repeat(total[start], counts)
             total *= t
             own += total
             t *= y / (k + 1)
@@ -217,7 +215,7 @@ def _kernel_boxes(u: Array, size: Array, s: float, near: Index) -> tuple[Array, 
             lower = source[upper]
             below[:, upper] += matrix @ moments[:, lower]
             above[:, lower] += matrix.T @ moments[:, upper]
-    return own + _values(below, box, y), _values(above, box, y) - own - size
+    return own + _values(below, counts, y), _values(above, counts, y) - own - size
 
 
 def _translation(c: float, terms: int) -> Array:
@@ -230,12 +228,12 @@ def _translation(c: float, terms: int) -> Array:
     return np.exp(-(c**2) / 2) * np.array(derivatives)[k[:, None] + k] * np.where(k % 2, -1, 1) / np.outer(f, f)
 
 
-def _values(coefficients: Array, box: Index, t: Array) -> Array:
+def _values(coefficients: Array, counts: Index, t: Array) -> Array:
     """The polynomial of each method's box at its place in the box."""
-    total = coefficients[-1][box]
+    total = np.repeat(coefficients[-1], counts)
     for row in coefficients[-2::-1]:
         total *= t
-        total += row[box]
+        total += np.repeat(row, counts)
     return total
 
 

@@ -76,7 +76,7 @@ class PrometheeResult:
     thresholds : pandas.DataFrame
         By measure: preference, q, p, s; NaN where the function has no such threshold.
     warnings : tuple of str
-        What a reader must know: constant measures, a weight above 0.5, flows too small to tell apart.
+        What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
     """
 
     flows: pd.DataFrame
@@ -180,10 +180,7 @@ def promethee(
     methods, measures = frame.index, frame.columns
     turned = _minimized(minimize, measures)
     matrix = frame.to_numpy()
-    with np.errstate(over="ignore"):
-        ranges = matrix.max(axis=0) - matrix.min(axis=0)
-    if not np.all(np.isfinite(ranges)):
-        raise ValueError(f"the range of {_names(measures[~np.isfinite(ranges)])} must be a finite number. Rescale the values.")
+    ranges = np.ptp(matrix, axis=0)
     thresholds = _thresholds(preference, {"q": q, "p": p, "s": s}, measures, ranges)
     share = _weights(weights, matrix, turned, measures)
     constant = ranges == 0
@@ -206,7 +203,7 @@ def promethee(
         pd.DataFrame(net.T, index=methods, columns=measures),
         pd.Series(share, index=measures, name="weight"),
         thresholds,
-        _warnings(measures, constant, share, phi),
+        _warnings(measures, constant, share, plus),
     )
 
 
@@ -242,23 +239,25 @@ def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any]
     frame = _checked(table)
     matrix = frame.to_numpy()
     share = _entropy(matrix, _minimized(minimize, frame.columns))
-    constant = matrix.max(axis=0) == matrix.min(axis=0)
+    constant = np.ptp(matrix, axis=0) == 0
     if drop_constant and not constant.all():
         share = np.where(constant, 0, share) / share[~constant].sum()
     return pd.Series(share, index=frame.columns, name="weight")
 
 
 def _entropy(matrix: Array, turned: npt.NDArray[np.bool_]) -> Array:
-    m = len(matrix)
-    low, high = matrix.min(axis=0), matrix.max(axis=0)
-    constant = low == high
-    scaled = np.where(turned, high - matrix, matrix - low) / np.where(constant, 1, high - low)
-    scaled[:, constant] = 1
-    x = scaled / scaled.sum(axis=0)
-    entropy = (x * np.exp(1 - x) + (1 - x) * np.exp(x) - 1).sum(axis=0) / (np.expm1(0.5) * m)
+    m, n = matrix.shape
+    entropy = np.empty(n)
+    for j in range(n):
+        low, high = matrix[:, j].min(), matrix[:, j].max()
+        x = high - matrix[:, j] if turned[j] else matrix[:, j] - low
+        x = x / (high - low) if high > low else np.ones(m)
+        x /= x.sum()
+        e = np.exp(x)
+        entropy[j] = (x * np.e / e + (1 - x) * e - 1).sum() / (np.expm1(0.5) * m)
     information = np.maximum(1 - entropy, 0)
     total = information.sum()
-    return information / total if total > 0 else np.full(len(low), 1 / len(low))
+    return information / total if total > 0 else np.full(n, 1 / n)
 
 
 def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
@@ -275,14 +274,19 @@ def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
     if other := [c for c, kind in table.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]:
         raise ValueError(f"`table` must hold numbers, but {_names(other)} does not. Convert or leave it out.")
     table = table.astype(float)
-    rows, columns = np.nonzero(~np.isfinite(table.to_numpy()))
-    if len(rows):
+    finite = np.isfinite(table.to_numpy())
+    if not finite.all():
+        rows, columns = np.nonzero(~finite)
         cells = [f"{table.index[i]} / {table.columns[j]} ({table.iat[i, j]})" for i, j in zip(rows, columns, strict=True)][:SHOWN]
         more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
         raise ValueError(
             f"`table` must hold finite numbers, got {len(rows)} that are not: {', '.join(cells)}{more}. "
             "Fill them by a policy for missing values, or leave the method or the measure out."
         )
+    with np.errstate(over="ignore"):
+        endless = ~np.isfinite(np.ptp(table.to_numpy(), axis=0))
+    if endless.any():
+        raise ValueError(f"`table` must have finite ranges, that of {_names(table.columns[endless])} is not. Rescale the values.")
     return table
 
 
@@ -363,14 +367,14 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
     return number
 
 
-def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, phi: Array) -> tuple[str, ...]:
+def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array) -> tuple[str, ...]:
     found = []
     if constant.any():
         found.append(f"{_names(measures[constant])} has the same value for every method and cannot tell them apart.")
     if len(share) > 1 and share.max() > DOMINANT:
         found.append(f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes all other measures.")
-    if not constant.all() and np.ptp(phi) < 1000 * TIE:
-        found.append("the net flows are too close to zero to be told apart; a threshold is far larger than the differences.")
+    if not constant.all() and plus.max() < 1000 * TIE:
+        found.append("all preferences are almost zero, so that ranks tie: the thresholds are far larger than the differences.")
     return tuple(found)
 
 

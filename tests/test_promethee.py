@@ -1,0 +1,247 @@
+"""PROMETHEE on one decision matrix: worked examples, the definition written out, and what must hold always."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from mlflow_mleval.analysis.promethee import PREFERENCES, entropy_weights, promethee
+
+
+@pytest.fixture
+def stations():
+    """The power stations of Brans & Vincke 1985: one preference function of each kind."""
+    rows = [[80, 90, 6, 5.4, 8, 5], [65, 58, 2, 9.7, 1, 1], [83, 60, 4, 7.2, 4, 7],
+            [40, 80, 10, 7.5, 7, 10], [52, 72, 6, 2.0, 3, 8], [94, 96, 7, 3.6, 5, 6]]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["staff", "power", "cost", "upkeep", "villages", "safety"], index=range(1, 7))
+    functions = ["u_shape", "v_shape", "linear", "level", "usual", "gaussian"]
+    return {
+        "table": table,
+        "minimize": ["staff", "cost", "upkeep", "villages"],
+        "preference": dict(zip(table, functions, strict=True)),
+        "weights": "equal",
+        "q": {"staff": 10, "cost": 0.5, "upkeep": 1},
+        "p": {"power": 30, "cost": 5, "upkeep": 6},
+        "s": {"safety": 5},
+    }
+
+
+def test_power_stations(stations):
+    result = promethee(**stations)
+    # what each station makes of station 1 to 6, summed by hand: π(1,2) = (0 + 1 + 0 + ½ + 0 + 1 - e^-0.32) / 6 = .2956 ...
+    index_of_1 = [0.2956, 0.2500, 0.2684, 0.1000, 0.1853]
+    assert result.flows.phi_plus[1] == pytest.approx(sum(index_of_1) / 5, abs=1e-4)
+    assert result.flows.sort_values("rank").index.tolist() == [5, 2, 4, 6, 3, 1]
+    order = result.partial_order()
+    assert order.loc[5].drop(5).tolist() == ["P"] * 5
+    assert order.loc[4, 6] == "P" and order.loc[6, 4] == "-"
+    assert order.loc[1, 2] == order.loc[2, 1] == "R"
+
+
+def written_out(table, minimize, function, weights, limits):
+    """Flows by the definition, pair by pair."""
+    m = len(table)
+    pi = np.zeros((m, m))
+    for a in range(m):
+        for b in range(m):
+            for name, weight in zip(table.columns, weights, strict=True):
+                d = table[name].iloc[a] - table[name].iloc[b]
+                d = -d if name in minimize else d
+                q, p, s = limits(np.ptp(table[name]))
+                value = {
+                    "usual": 1.0,
+                    "u_shape": float(d > q),
+                    "v_shape": min(d / p, 1) if p else 0,
+                    "level": (float(d > q) + float(d > p)) / 2,
+                    "linear": min(max((d - q) / (p - q), 0), 1) if p else 0,
+                    "gaussian": 1 - np.exp(-(d**2) / (2 * s**2)) if s else 0,
+                }[function]
+                pi[a, b] += weight * value if d > 0 else 0
+    return pi.sum(axis=1) / (m - 1), pi.sum(axis=0) / (m - 1)
+
+
+DEFAULTS = {
+    "usual": lambda r: (0, 0, 0),
+    "u_shape": lambda r: (r * (1 / 10), 0, 0),
+    "v_shape": lambda r: (0, r, 0),
+    "level": lambda r: (r * (1 / 10), r * (1 / 2), 0),
+    "linear": lambda r: (r * (1 / 10), r, 0),
+    "gaussian": lambda r: (0, 0, r * (1 / 3)),
+}
+
+
+@pytest.mark.parametrize("function", PREFERENCES)
+@pytest.mark.parametrize("digits", [1, 2, 3, 17])
+def test_default_thresholds_as_the_definition(function, digits):
+    rng = np.random.default_rng(digits)
+    table = pd.DataFrame(rng.random((12, 4)).round(digits), columns=list("abcd"))
+    result = promethee(table, ["b"], function)
+    plus, minus = written_out(table, ["b"], function, entropy_weights(table, ["b"]), DEFAULTS[function])
+    assert np.allclose(result.flows.phi_plus, plus, rtol=0, atol=1e-12)
+    assert np.allclose(result.flows.phi_minus, minus, rtol=0, atol=1e-12)
+
+
+tables = st.integers(2, 8).flatmap(
+    lambda m: st.lists(st.lists(st.integers(-20, 20), min_size=3, max_size=3), min_size=m, max_size=m)
+).map(lambda rows: pd.DataFrame(np.array(rows) / 10, columns=list("abc"), index=[f"m{i}" for i in range(len(rows))]))
+
+
+@given(tables, st.sampled_from(list(PREFERENCES)), st.sampled_from(["entropy", "equal"]))
+def test_what_holds_for_every_table(table, function, weights):
+    result = promethee(table, ["b"], function, weights)
+    flows = result.flows
+    assert result.weights.sum() == pytest.approx(1)
+    assert (result.weights >= 0).all()
+    assert np.array_equal(flows.phi, flows.phi_plus - flows.phi_minus)
+    assert flows.phi.sum() == pytest.approx(0, abs=1e-12)
+    assert flows[["phi_plus", "phi_minus"]].min(axis=None) >= 0 and flows[["phi_plus", "phi_minus"]].max(axis=None) <= 1 + 1e-12
+    assert np.allclose(result.unicriterion @ result.weights, flows.phi, atol=1e-12)
+    assert np.array_equal(flows["rank"], rankdata(-flows.phi.round(10)))
+    order = result.partial_order().to_numpy()
+    mirror = {"P": "-", "-": "P", "R": "R", "I": "I"}
+    assert all(order[j, i] == mirror[order[i, j]] for i in range(len(table)) for j in range(len(table)))
+
+
+@given(tables, st.sampled_from(list(PREFERENCES)), st.randoms())
+def test_names_and_their_order_do_not_matter(table, function, random):
+    rows, columns = random.sample(list(table.index), len(table)), random.sample(list(table), 3)
+    ranks = promethee(table, ["b"], function).flows["rank"]
+    assert promethee(table.loc[rows, columns], ["b"], function).flows["rank"].to_dict() == ranks.to_dict()
+
+
+@given(tables, st.integers(1, 50), st.integers(-50, 50))
+def test_units_do_not_matter_to_the_default_v_shape(table, scale, shift):
+    moved = table.assign(a=scale * table.a + shift)
+    assert np.allclose(promethee(moved).flows.phi, promethee(table).flows.phi, atol=1e-9)
+
+
+@given(tables)
+def test_minimising_is_maximising_the_negative(table):
+    turned = table.assign(b=-table.b)
+    assert promethee(table, ["b"]).flows.equals(promethee(turned).flows)
+
+
+@given(tables)
+def test_usual_needs_the_ranks_only(table):
+    m = len(table)
+    by_rank = (2 * rankdata(table, axis=0) - m - 1) / (m - 1)
+    assert np.allclose(promethee(table, preference="usual").unicriterion, by_rank, atol=1e-12)
+
+
+def test_entropy_as_the_paper():
+    """Equations 6-12 written out."""
+    table = pd.DataFrame({"f1": [0.7, 0.4, 0.9], "one_error": [0.1, 0.3, 0.2]})
+    scaled = {
+        "f1": [(x - 0.4) / (0.9 - 0.4) for x in table.f1],
+        "one_error": [(0.3 - x) / (0.3 - 0.1) for x in table.one_error],
+    }
+
+    def w(x):
+        return x * np.exp(1 - x) + (1 - x) * np.exp(x) - 1
+
+    e = {name: sum(w(x / sum(q)) for x in q) / ((np.exp(0.5) - 1) * 3) for name, q in scaled.items()}
+    for name, weight in entropy_weights(table, ["one_error"]).items():
+        assert weight == pytest.approx((1 - e[name]) / (2 - sum(e.values())))
+
+
+def test_constant_measure():
+    table = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [3.0, 3.0, 3.0]}, index=["x", "y", "z"])
+    for function in PREFERENCES:
+        kept, dropped = (promethee(table, preference=function, drop_constant=drop) for drop in (False, True))
+        assert (kept.unicriterion.b == 0).all()
+        assert 0 < kept.weights.b < kept.weights.a
+        assert dropped.weights.to_dict() == {"a": 1, "b": 0}
+        assert kept.flows["rank"].equals(dropped.flows["rank"])
+        assert "'b' has the same value for every method" in kept.warnings[0]
+    alike = promethee(table[["b"]], drop_constant=True)
+    assert (alike.flows["rank"] == 2).all() and alike.weights.b == 1
+
+
+def test_gaia_is_the_principal_plane():
+    rng = np.random.default_rng(0)
+    result = promethee(pd.DataFrame(rng.random((9, 4)), columns=list("abcd")))
+    gaia = result.gaia()
+    values = np.linalg.svd(result.unicriterion.to_numpy(), compute_uv=False) ** 2
+    assert gaia.shares == pytest.approx(tuple(values[:2] / values.sum()))
+    assert gaia.explained == pytest.approx(sum(gaia.shares))
+    assert np.allclose(gaia.methods, result.unicriterion @ gaia.measures)
+    assert (gaia.axis >= 0).all()
+    assert np.allclose(gaia.methods.T @ gaia.methods, np.diag(values[:2]))
+
+
+def test_gaia_with_one_measure_or_none_that_differs():
+    one = promethee([[1], [2], [3]]).gaia()
+    assert (one.methods.y == 0).all() and one.shares == pytest.approx((1, 0))
+    assert promethee([[1, 1], [1, 1]]).gaia().shares == (1, 0)
+
+
+def test_two_measures_that_disagree_are_incomparable():
+    result = promethee(pd.DataFrame({"a": [1.0, 0.0, 0.5], "b": [0.0, 1.0, 0.5]}, index=["x", "y", "z"]), weights="equal")
+    order = result.partial_order()
+    assert order.loc["x", "y"] == "I"
+    assert order.loc["x", "z"] == "R"
+    assert np.diag(order).tolist() == ["I"] * 3
+
+
+def test_thresholds_given_fill_the_others():
+    table = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 10.0]})
+    both = promethee(table, preference="linear", q={"a": 0.2}).thresholds
+    assert both.q.tolist() == [0.2, 1.0] and both.p.tolist() == [1.0, 10.0]
+    narrow = promethee(table, preference="level", p=0.05).thresholds
+    assert narrow.q.tolist() == [0.05, 0.05] and narrow.p.tolist() == [0.05, 0.05]
+    wide = promethee(table, preference="linear", q=20).thresholds
+    assert wide.p.tolist() == [20, 20]
+    mixed = promethee(table, preference={"a": "usual", "b": "gaussian"}, s=2).thresholds
+    assert mixed.s.isna().tolist() == [True, False]
+
+
+def test_weights_given():
+    table = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]})
+    assert promethee(table, weights=[3, 1]).weights.tolist() == [0.75, 0.25]
+    assert promethee(table, weights={"b": 1, "a": 3}).flows.phi.tolist() == [-0.5, 0.5]
+    assert "'a' has more than half of the weight" in promethee(table, weights=[3, 1]).warnings[0]
+    assert promethee(table, weights="equal").warnings == ()
+
+
+def test_preferences_lost_in_noise_are_reported():
+    assert "all preferences are almost zero" in promethee([[0.0], [1.0]], p=1e12).warnings[0]
+
+
+OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y", "z"])
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (OK.assign(a=[0, np.nan, np.inf]), {}, r"finite numbers, got 2 that are not: y / a \(nan\), z / a \(inf\)"),
+        (OK.assign(a=["0", "1", "2"]), {}, "must hold numbers, but 'a' does not"),
+        (OK.assign(a=[-1e308, 0, 1e308]), {}, "finite ranges, that of 'a' is not"),
+        (OK.iloc[:1], {}, "at least two methods and one measure, got 1 x 2"),
+        (OK[[]], {}, "got 3 x 0"),
+        (np.zeros(3), {}, "two dimensions"),
+        (pd.concat([OK, OK]), {}, "name each method once, got 'x', 'y', 'z' repeatedly"),
+        (pd.concat([OK, OK], axis=1), {}, "name each measure once"),
+        (OK, {"minimize": ["f1"]}, "`minimize` must name measures of the table, got 'f1'"),
+        (OK, {"preference": "steep"}, "`preference` must be one of"),
+        (OK, {"preference": {"a": "usual"}}, "every measure a function, got none for 'b'"),
+        (OK, {"preference": {"a": "usual", "b": "usual", "c": "usual"}}, "got 'c'"),
+        (OK, {"weights": "random"}, "`weights` must be one of"),
+        (OK, {"weights": [1, 2, 3]}, "one number a measure, 2 in all"),
+        (OK, {"weights": [1, 0]}, "must be positive"),
+        (OK, {"weights": {"a": 1}}, "got none for 'b'"),
+        (OK, {"weights": {"a": 1, "b": 1, "c": 1}}, "got 'c'"),
+        (OK, {"q": 1}, "`q` is not a threshold of 'v_shape'"),
+        (OK, {"p": {"c": 1}}, "`p` must name measures of the table, got 'c'"),
+        (OK, {"preference": {"a": "usual", "b": "v_shape"}, "p": {"a": 1}}, "`p` is not a threshold of 'usual'"),
+        (OK, {"p": 0}, "`p` must be a positive number, got 0 for 'a'"),
+        (OK, {"p": np.inf}, "`p` must be a positive number"),
+        (OK, {"preference": "linear", "q": -1}, "`q` must be zero or a positive number"),
+        (OK, {"preference": "linear", "q": 2, "p": 1}, "`p` must not be smaller than `q`"),
+        (OK, {"preference": "gaussian", "s": -1}, "`s` must be a positive number"),
+    ],
+)
+def test_errors_name_the_offender(table, options, message):
+    with pytest.raises(ValueError, match=message):
+        promethee(table, **options)
