@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from mlflow_mleval.analysis import redundancy as module
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.ranks import friedman, kendall, nemenyi
+from mlflow_mleval.analysis.ranks import friedman, nemenyi
 from mlflow_mleval.analysis.redundancy import (
     correlation,
     correlation_graph,
     groups,
-    measure_rankings,
     ranking_without,
     redundancy,
     redundancy_filter,
@@ -162,12 +161,3 @@ def test_all_measures_kept_means_no_change(fusion):
     ranking, without = ranking_without(fusion, fusion.study.measures)
     assert (ranking.mean_change == 0).all() and (ranking.mean_rank == ranking.mean_rank_without).all()
     assert without.ranks.equals(fusion.ranks)
-
-
-def test_kendall_between_the_rankings_of_measures(study):
-    rankings = measure_rankings(study)
-    assert rankings.shape == (16, 12)
-    assert np.allclose(rankings.sum(axis=1), 78)
-    assert rankings.loc["one_error", "RF-PCT"] == study.complete().cells("one_error").rank(axis=1)["RF-PCT"].mean()
-    tau = kendall(rankings)
-    assert tau.loc["coverage", "ranking_loss"] > tau.loc["coverage", "macro_recall"]

@@ -6,6 +6,7 @@ collects the doubts. It computes nothing that the modules below do not compute; 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -207,6 +208,7 @@ def compare(
     absent: dict[str, str] = {}
 
     tests = _tests_over_datasets(table, ranks, order, alpha, ties, test, correction, control, absent)
+    said = tests.pop("said")
     skillings = None
     if on != FUSED and study.cells(on).isna().any(axis=None):
         skillings = skillings_mack(study.ranks(on))
@@ -232,7 +234,7 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure,
-        doubts=_doubts(full, fusion, tests), absent=absent, options=options, **tests,
+        doubts=_doubts(full, fusion, redundant, tests, said), absent=absent, options=options, **tests,
     )
 
 
@@ -273,7 +275,10 @@ def _tests_over_datasets(
     apart = pd.DataFrame(False, index=order, columns=order)
     for better, worse in out["separated"]:
         apart.loc[better, worse] = apart.loc[worse, better] = True
-    out["cliques"] = cliques(apart)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        out["cliques"] = cliques(apart)
+    out["said"] = [str(w.message) for w in said]
     out["letters"] = letters(out["cliques"], order)
     return out
 
@@ -295,7 +300,9 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
     return pd.DataFrame.from_dict(rows, orient="index"), kendall(pd.DataFrame(rankings).T)
 
 
-def _doubts(study: Study, fusion: Fusion, tests: Mapping[str, Any]) -> tuple[str, ...]:
+def _doubts(
+    study: Study, fusion: Fusion, redundant: Redundancy | None, tests: Mapping[str, Any], said: list[str]
+) -> tuple[str, ...]:
     doubts = []
     if study.filled:
         per = pd.Series([d for d, _ in study.filled]).value_counts()
@@ -312,9 +319,11 @@ def _doubts(study: Study, fusion: Fusion, tests: Mapping[str, Any]) -> tuple[str
         plural = "s" if len(names) > 1 else ""
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         doubts.append(f"Left out: {kind}{plural} {shown}: {reason}.")
-    doubts += [*study.notes, *fusion.warnings]
+    doubts += [*study.notes, *fusion.warnings, *(redundant.warnings if redundant else ()), *said]
     for key in ("friedman", "nemenyi", "pairwise"):
         doubts += getattr(tests[key], "warnings", ())
+    if tests["feasibility"] is not None:  # the verdict says this already
+        doubts = [d for d in doubts if d != tests["feasibility"].message]
     omnibus = tests["friedman"]
     if omnibus is not None and tests["separated"] and omnibus.iman_davenport_pvalue > tests["nemenyi"].alpha:
         doubts.append("Pairs are separated although the Friedman test over all methods finds no difference.")

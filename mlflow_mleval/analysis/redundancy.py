@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.study import Study, some
+from mlflow_mleval.study import some
 
 #: A column whose values differ by less than this share of the largest is constant: float noise.
 NOISE = 1e-12
@@ -223,6 +223,7 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     Examples
     --------
     >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]})
     >>> fusion = fuse(Study.from_frame(frame), weights={"f1": 0.9, "recall": 0.1})
     >>> ranking, _ = ranking_without(fusion, ["recall"])
@@ -254,6 +255,7 @@ def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
     Examples
     --------
     >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.8, 0.55, 0.5]})
     >>> found = redundancy(fuse(Study.from_frame(frame)))
     >>> found.kept, found.groups, found.ranking.mean_change.tolist()
@@ -280,24 +282,6 @@ def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
         without=without,
         warnings=tuple(warnings),
     )
-
-
-def measure_rankings(study: Study) -> pd.DataFrame:
-    """Mean rank over datasets of every method by each single measure: what `kendall` compares.
-
-    Returns
-    -------
-    pandas.DataFrame, shape (measures, methods)
-        1 is best, ties averaged within a dataset.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "one_error": [0.5, 0.6, 0.4]})
-    >>> measure_rankings(Study.from_frame(frame)).values.tolist()
-    [[1.0, 2.0, 3.0], [2.0, 3.0, 1.0]]
-    """
-    study = study.complete()
-    return pd.DataFrame({measure: study.ranks(measure).mean() for measure in study.measures}).T
 
 
 def _check(corr: pd.DataFrame, threshold: float) -> None:
