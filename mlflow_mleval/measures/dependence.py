@@ -420,7 +420,6 @@ def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[s
     hamming = min(float(means.mean()), subset)
     total = float((n_labels + 1) * (means / (place * (place + 1))).sum())
     area = (total - (hamming + subset) / 2) / (n_labels - 1) if n_labels > 1 else subset
-    area = min(max(area, hamming), subset)
     area = min(max(area, hamming), subset)  # it lies between the ends, whatever rounding says
     if kind == "hard":
         return {"binomial_area": area, "binomial_slope": subset - hamming}
