@@ -6,7 +6,8 @@ Files (all unrounded; the columns and their order are stable):
 ranking.csv            position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, letters
 ranks_by_dataset.csv   dataset, method, rank, phi_plus, phi_minus, phi, tested_rank, tested_value
 pairs.csv              method_a, method_b, mean_rank_difference, mean_difference, mean_low, mean_high, median_difference,
-                       wins, ties, losses, effect_size, statistic, pvalue, pvalue_corrected, pvalue_nemenyi, separated
+                       median_low, median_high, wins, ties, losses, effect_size, statistic, pvalue, pvalue_corrected,
+                       pvalue_nemenyi, separated
 weights.csv            dataset, measure, weight
 measures.csv           measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue
 correlations.csv       measure_a, measure_b, correlation, redundant
@@ -71,19 +72,18 @@ def dataset_frame(comparison: Comparison) -> pd.DataFrame:
 def pairs_frame(comparison: Comparison) -> pd.DataFrame:
     """One row a pair, method_a better by mean rank: the separated ones first, then by p-value and difference of mean ranks."""
     columns = [
-        "method_a", "method_b", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference", "wins",
-        "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected", "pvalue_nemenyi", "separated",
+        "method_a", "method_b", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
+        "median_low", "median_high", "wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected",
+        "pvalue_nemenyi", "separated",
     ]
     if comparison.pairwise is None or comparison.nemenyi is None:
         return pd.DataFrame(columns=columns)
     pairs = comparison.pairwise.table.copy()
     place = {method: i for i, method in enumerate(comparison.order)}
     turned = pairs["method_a"].map(place) > pairs["method_b"].map(place)
-    swapped = pairs.rename(
-        columns={"method_a": "method_b", "method_b": "method_a", "wins": "losses", "losses": "wins",
-                 "mean_low": "mean_high", "mean_high": "mean_low"}
-    )
-    signed = ["mean_difference", "median_difference", "mean_low", "mean_high", "effect_size"]
+    opposite = [("method_a", "method_b"), ("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
+    swapped = pairs.rename(columns={old: new for a, b in opposite for old, new in ((a, b), (b, a))})
+    signed = ["mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high", "effect_size"]
     swapped[signed] = -swapped[signed]
     pairs = pd.concat([pairs[~turned], swapped.loc[turned, pairs.columns]])
     ranks = comparison.ranks.mean()

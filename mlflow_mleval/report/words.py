@@ -189,22 +189,24 @@ def _apart(c: Comparison, leader: str, leaders: Sequence[str], them: str) -> str
     """Whom the deciding test separates from one leader: "separates it from A and B only"."""
     others = [m for m in c.order if m not in leaders]
     behind = [m for m in others if (leader, m) in c.separated]
-    above = [m for m in c.order if (m, leader) in c.separated]
-    rest = [m for m in others if m not in behind]
+    above = [m for m in others if (m, leader) in c.separated]
+    rest = [m for m in others if m not in behind + above]
+    everyone = listed(others) if len(others) == 1 else "both others" if len(others) == 2 else f"all {len(others)} others"
+    if above and not behind:
+        return f"puts {listed(above)} above {them}, against the mean ranks"
     if not others:
-        some = "separates some of them, although their mean ranks tie"
-        text = some if c.separated else "does not separate them from each other"
-    elif not behind:
-        text = f"does not separate {them} from {listed(others) if len(others) == 1 else 'any other method'}"
-    elif not rest:
-        text = f"separates {them} from {listed(others) if len(others) == 1 else f'all {len(others)} others'}"
-    elif len(behind) <= SHOWN:
+        return f"{'separates some of' if c.separated else 'does not separate'} them from each other"
+    if not behind:
+        return f"does not separate {them} from {everyone if len(others) == 1 else 'any other method'}"
+    if len(behind) == len(others):
+        return f"separates {them} from {everyone}"
+    if len(behind) <= SHOWN:
         text = f"separates {them} from {listed(behind)} only"
-    elif len(rest) <= SHOWN:
+    elif len(rest) <= SHOWN and not above:
         text = f"separates {them} from all others but {listed(rest)}"
     else:
         text = f"separates {them} from {len(behind)} of the {len(others)} others ({listed(behind)})"
-    return text + (f", and puts {listed(above)} above {them}, against the mean ranks" if above and others else "")
+    return text + (f", and puts {listed(above)} above {them}, against the mean ranks" if above else "")
 
 
 def _against_control(c: Comparison, control: str) -> str:

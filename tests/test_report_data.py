@@ -1,0 +1,185 @@
+"""The JSON report: all keys, unrounded, plain, safe; and the CSV files beside it."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_cases import NASTY, PROVENANCE, nasty, published, study_of
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report import escape, tables
+from mlflow_mleval.report.data import KEYS, as_dict, plain, to_json
+from mlflow_mleval.report.words import verdict
+from mlflow_mleval.study import Study
+
+
+def at(record, key):
+    """What stands under a dotted key."""
+    for part in key.split("."):
+        record = record[part]
+    return record
+
+
+CASES = {
+    "published": lambda: published(stability=True),
+    "one measure tested": lambda: published(on="f1", control="BR"),
+    "one dataset": lambda: compare(study_of(3, 1)),
+    "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
+    "hostile names": lambda: nasty(stability=True, n_draws=20),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_key_is_there_and_survives_json(case):
+    found = CASES[case]()
+    record = as_dict(found, PROVENANCE)
+    assert list(record) and set(record) == set(KEYS)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    text = to_json(record)
+    assert json.loads(text) == record
+    assert escape.terminal(text.replace("\n", "").replace("\u200d", "")) == text.replace("\n", "").replace("\u200d", "")
+    for sentence in verdict(found):
+        assert all(at(record, key) is not None for key in sentence.rests_on), sentence
+
+
+def test_the_published_study_in_numbers():
+    found = published(stability=True)
+    record = as_dict(found, PROVENANCE)
+    first = record["ranking"][0]
+    assert (first["method"], first["rank"], first["position"]) == ("RF-PCT", 4.0, 1)
+    assert set(first) >= {"method", "rank", "phi_plus", "phi_minus", "phi"}
+    for row in record["ranking"]:
+        own = [r for rows in record["datasets"].values() for r in rows if r["method"] == row["method"]]
+        assert len(own) == 11
+        for key in ("rank", "phi_plus", "phi_minus", "phi"):
+            assert math.isclose(row[key], np.mean([r[key] for r in own]), rel_tol=1e-12)
+        assert math.isclose(row["phi"], row["phi_plus"] - row["phi_minus"], abs_tol=1e-12)
+    assert all(math.isclose(sum(weights.values()), 1) for weights in record["weights"].values())
+    assert record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]] == record["separated"]
+    assert record["nemenyi"]["critical_difference"] == found.nemenyi.critical_difference
+    assert len(record["pairwise"]["pairs"]) == 66 and record["feasibility"]["datasets_needed"] == 12
+    assert record["stability"]["dethrone"]["single"]["measure"] == "macro_recall"
+    shares = record["stability"]["acceptability"]["shares"]
+    assert all(math.isclose(sum(row), 1) for row in shares.values())
+    interval = next(row for row in record["stability"]["intervals"]["measures"] if row["measure"] == "hamming_loss")
+    assert interval["factor_high"] is None  # infinite: no limit
+    assert record["provenance"] == PROVENANCE
+    assert record["study"]["filled"][0] in [{"dataset": d, "method": m} for d, m in found.study.filled]
+    assert record["options"]["missing"] == "worst" and record["excluded"] == []
+
+
+def test_parts_that_were_not_computed_are_null_and_explained():
+    record = as_dict(compare(study_of(3, 1)))
+    assert all(record[key] is None for key in ("friedman", "nemenyi", "pairwise", "feasibility", "stability"))
+    assert "1 dataset" in record["absent"]["friedman"] and record["decides"] == "none"
+    assert record["ranking"][0]["letters"] is None and record["provenance"] == {}
+
+
+def test_a_control_is_named():
+    record = as_dict(published(control="BR", test="nemenyi"))
+    assert record["nemenyi"]["test"] == "bonferroni-dunn" and record["nemenyi"]["control"] == "BR"
+    assert record["ranking"][0]["letters"] is None and len(record["pairwise"]["pairs"]) == 11
+
+
+values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.floats().map(np.float64),
+        st.integers(0, 9).map(np.int32), st.just(pd.NaT), st.just(pd.Timestamp("2025-01-01")), st.booleans().map(np.bool_),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner), st.tuples(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner),
+        st.lists(st.floats(), min_size=1).map(np.array), st.lists(st.floats()).map(lambda x: pd.DataFrame({"x": x})),
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(values)
+def test_plain_gives_data_that_json_takes(value):
+    found = plain(value)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert plain(found) == found
+    to_json({"x": found}).encode("utf-8")
+
+
+def read(text):
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_csv_is_unrounded_and_its_columns_are_those_documented():
+    found = published(stability=True)
+    files = tables.report_tables(found)
+    documented = {}
+    for line in tables.__doc__.splitlines():
+        if ".csv  " in line:
+            name = line.split()[0]
+            documented[name] = line.removeprefix(name).strip()
+        elif line.startswith(" " * 20):
+            documented[name] += " " + line.strip()
+    assert {name: read(text)[0].keys() for name, text in files.items()} == {
+        name: dict.fromkeys(columns.split(", ")).keys() for name, columns in documented.items()
+    }
+    assert all(text.count("\r\n") == text.count("\n") for text in files.values())
+    ranking = read(files["ranking.csv"])
+    assert files["ranking.csv"] == tables.render_csv(found) and files["pairs.csv"] == tables.render_csv(found, "pairs")
+    for row in ranking:
+        assert float(row["phi"]) == found.fusion.ranking.loc[row["method"], "phi"]
+    assert len(read(files["values.csv"])) == 12 * 11 * 16 and len(read(files["correlations.csv"])) == 16 * 15 / 2
+    with pytest.raises(ValueError, match="`what` must be one of"):
+        tables.render_csv(found, "html")
+
+
+def test_csv_of_values_reads_back_as_the_study():
+    found = published()
+    back = pd.read_csv(io.StringIO(tables.report_tables(found)["values.csv"]))
+    wide = back.pivot(index=["dataset", "method"], columns="measure", values="value")
+    pd.testing.assert_frame_equal(
+        wide, found.study.values[sorted(found.study.measures)].sort_index(), check_names=False, check_exact=True
+    )
+
+
+def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
+    found = published()
+    frame = tables.pairs_frame(found)
+    mean = found.ranks.mean()
+    original = found.pairwise.table.set_index(["method_a", "method_b"])
+    assert (frame["mean_rank_difference"] <= 0).all() and len(frame) == 66
+    assert frame["separated"].tolist() == [True] + [False] * 65
+    assert frame["pvalue_nemenyi"].is_monotonic_increasing
+    for row in frame.itertuples():
+        a, b = row.method_a, row.method_b
+        assert math.isclose(row.mean_rank_difference, mean[a] - mean[b], abs_tol=1e-12)
+        difference = found.table[a] - found.table[b]
+        assert math.isclose(row.mean_difference, difference.mean(), abs_tol=1e-12)
+        assert row.mean_low <= row.mean_difference <= row.mean_high
+        walsh = (difference.to_numpy()[:, None] + difference.to_numpy()) / 2
+        assert math.isclose(row.median_difference, np.median(walsh[np.triu_indices(11)]), abs_tol=1e-12)
+        assert row.median_low <= row.median_difference <= row.median_high
+        assert row.wins + row.ties + row.losses == 11 and row.wins == (difference > 1e-9).sum()
+        same = (a, b) in original.index
+        test = original.loc[(a, b) if same else (b, a)]
+        assert (row.pvalue, row.pvalue_corrected) == (test.pvalue, test.pvalue_corrected)
+        assert row.effect_size == (1 if same else -1) * test.effect_size
+        assert row.pvalue_nemenyi == found.nemenyi.pvalues.loc[a, b]
+
+
+def test_positions_are_shared_by_ties():
+    frame = pd.DataFrame([{"dataset": d, "method": m, "f1": x} for d in "de" for m, x in (("a", 1), ("b", 1), ("c", 0))])
+    assert tables.ranking_frame(compare(Study.from_frame(frame)))["position"].tolist() == [1, 1, 3]
+
+
+def test_hostile_names_in_csv_are_text_in_one_cell_each():
+    found = nasty()
+    for name, text in tables.report_tables(found).items():
+        rows = read(text)
+        assert not any(None in row or None in row.values() for row in rows), name
+        assert not any(cell[:1] in tuple("=@\t\r") for row in rows for cell in row.values())
+        assert "\x1b" not in text
+    methods = {row["method"] for row in read(tables.render_csv(found))}
+    assert methods == {escape.csv_cell(name) for name in NASTY}

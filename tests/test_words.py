@@ -1,0 +1,238 @@
+"""The verdict says what the results say: no more, in every design."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from report_cases import nasty, published, published_study, study_of
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report import words
+from mlflow_mleval.study import Study
+
+
+def texts(comparison):
+    return [sentence.text for sentence in words.verdict(comparison)]
+
+
+def test_the_published_study_in_words():
+    assert texts(published(stability=True)) == [
+        "RF-PCT leads the fused ranking of 12 methods over 11 datasets (mean rank 4.00; 16 measures, V-shape preference, "
+        "entropy weights).",
+        "The evidence separates it from PCT only (Nemenyi, critical difference 5.02, α = .05).",
+        "Pairwise signed-rank tests with Holm's correction cannot reject anything with 12 methods on 11 datasets; "
+        "12 datasets or at most 10 methods would be needed.",
+        "Its lead survives 10 of 11 other combinations of preference function and weights (not U-shape with entropy weights), "
+        "1 of 2 other policies for missing results (not drop-datasets) and the absence of any other method but PCT; "
+        "where it falls, BR leads.",
+        "It leads under 82% of 10,000 random weightings; BR would take or share the lead if the weight of macro_recall rose "
+        "above 0.16 (now 0.063).",
+    ]
+
+
+def test_without_stability_nothing_is_said_of_it():
+    assert texts(published()) == texts(published(stability=True))[:3]
+
+
+def test_one_measure():
+    said = texts(published(on="macro_f1"))
+    assert said[0] == "HOMER leads by macro_f1 among 12 methods over 11 datasets (mean rank 3.68; larger is better)."
+    assert said[-1] == "Fused over all 16 measures (V-shape preference, entropy weights), RF-PCT leads (mean rank 4.00)."
+    assert "smaller is better" in texts(published(on="one_error"))[0]
+
+
+def test_a_control():
+    said = texts(published(control="PCT"))
+    assert said[1].startswith("Compared with the control PCT only, the evidence puts ")
+    assert said[1].endswith("(Wilcoxon's signed ranks, Holm's correction, α = .05).")
+    said = texts(published(control="BR"))
+    assert "separates no method from it" in said[1]
+    found = published(control="PCT", test="nemenyi")
+    assert "Bonferroni–Dunn, critical difference" in texts(found)[1]
+
+
+def test_one_dataset():
+    said = texts(compare(study_of(3, 1, gap=0.1)))
+    assert said[0].startswith("m0 leads the fused ranking of 3 methods on d0, the only dataset (net flow ")
+    assert said[1:] == ["Whether that is more than chance cannot be tested with one dataset."]
+    said = texts(compare(study_of(3, 1), on="f1"))
+    assert said[0] == "m1 leads by f1 among 3 methods on d0, the only dataset (0.5064; larger is better)."
+
+
+def test_two_methods():
+    assert "The evidence separates it from m1 (Wilcoxon's signed ranks, α = .05)." in texts(compare(study_of(2, 8, gap=0.1)))
+    said = texts(compare(study_of(2, 4)))
+    assert re.match(r"The evidence does not separate it from m\d \(Nemenyi", said[1])
+    assert said[-1] == "Pairwise signed-rank tests cannot reject anything on 4 datasets; 6 datasets would be needed."
+
+
+def test_everything_separated():
+    said = texts(compare(study_of(3, 12, gap=0.1)))
+    assert said[1] == (
+        "The evidence separates it from both others; among the others it separates 1 pair "
+        "(Wilcoxon's signed ranks, Holm's correction, α = .05)."
+    )
+    said = texts(compare(study_of(6, 14, gap=0.1, seed=1)))
+    assert "separates it from all 5 others; among the others it separates 10 pairs" in said[1]
+
+
+def test_nothing_separated_and_no_difference_at_all():
+    said = texts(compare(study_of(4, 10)))
+    assert "does not separate it from any other method, nor any two others from each other" in said[1]
+    assert said[2].startswith("Over all methods together, Friedman's test finds no difference (Iman–Davenport, p = .")
+
+
+def test_a_test_that_contradicts_the_mean_ranks_is_told():
+    rows = []
+    for d in range(13):  # b wins narrowly on seven datasets, a by far on the six others
+        a, b = (0.5, 0.51) if d < 7 else (0.9, 0.1)
+        rows += [{"dataset": f"d{d}", "method": m, "f1": x + d / 1000 * (m == "a")} for m, x in (("a", a), ("b", b))]
+    found = compare(Study.from_frame(pd.DataFrame(rows)), on="f1", alpha=0.3)
+    assert found.separated == [("a", "b")] and found.leader == "b"
+    assert texts(found)[1].startswith("The evidence puts a above it, against the mean ranks (")
+
+
+def tied(n=6):
+    rows = []
+    for d in range(n):
+        for m, low in (("a", 0), ("b", 0), ("c", 0.1), ("e", 0.2)):
+            bonus = 0.01 if m == "ab"[d % 2] else 0
+            rows.append({"dataset": f"d{d}", "method": m, "f1": 0.5 - low + bonus, "recall": 0.5 - low + bonus})
+    return Study.from_frame(pd.DataFrame(rows))
+
+
+def test_a_shared_lead():
+    said = texts(compare(tied(), stability=True, n_draws=100))
+    assert said[0].startswith("a and b share the lead of the fused ranking of 4 methods over 6 datasets (mean rank 1.50 each; ")
+    assert said[1] == "The evidence separates both from e only (Nemenyi, critical difference 1.91, α = .05)."
+    assert said[-1].startswith("Which of them is ahead hangs on the weights: first is a under 50% and b under 50% of 100 random")
+
+
+def test_all_tie():
+    frame = pd.DataFrame([{"dataset": d, "method": m, "f1": 0.5} for d in "de" for m in "abc"])
+    said = texts(compare(Study.from_frame(frame), stability=True))
+    assert said[0].startswith("a, b and c tie for the whole of the fused ranking")
+    assert said[1].startswith("The evidence does not separate them from each other (")
+
+
+def test_one_fused_measure_has_no_weights_to_speak_of():
+    said = texts(compare(published_study().select(measures=["f1"]), stability=True))
+    assert said[0].endswith("1 measure, V-shape preference).")
+    assert "all 5 other preference functions" in said[-1]
+    assert "weight" not in said[-1]
+
+
+def test_given_weights_and_functions():
+    said = texts(published(weights="equal", preference="gaussian"))
+    assert "Gaussian preference, equal weights" in said[0]
+    study = study_of(3, 4)
+    said = texts(compare(study, weights={"f1": 2, "hamming_loss": 1}, preference={"f1": "usual", "hamming_loss": "level"}))
+    assert "2 measures, preference functions by measure, given weights" in said[0]
+
+
+def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():
+    said = " ".join(texts(compare(study_of(4, 8, gap=0.1), stability=True, n_draws=100)))
+    assert "policies" not in said and "policy" not in said
+    study = study_of(4, 8, gap=0.1)
+    values = study.values.copy()
+    values.loc[("d1", "m0")] = np.nan
+    said = " ".join(texts(compare(Study(values, study.directions, "worst"), stability=True, n_draws=100)))
+    assert "(not drop-methods, which leaves it out)" in said and "where it falls, m1 leads" in said
+
+
+def test_a_lead_that_nothing_shakes():
+    said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_draws=100))
+    assert said[-2] == (
+        "Its lead survives all 11 other combinations of preference function and weights and the absence of any other method."
+    )
+    assert said[-1] == "It leads under 100% of 100 random weightings; no change of a single weight would cost it the lead."
+
+
+def test_hostile_names_are_cut_and_hold_no_control_characters():
+    said = " ".join(texts(nasty(stability=True, n_draws=50)))
+    assert "\x1b" not in said and "\n" not in said and "x" * 60 not in said
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    n_methods=st.integers(2, 9), n_datasets=st.integers(1, 13), seed=st.integers(0, 10_000), decimals=st.integers(1, 4),
+    gap=st.sampled_from([0.0, 0.005, 0.02]), on=st.sampled_from(["fused", "f1", "hamming_loss"]),
+    test=st.sampled_from(["auto", "wilcoxon", "nemenyi"]), correction=st.sampled_from(["holm", "none"]),
+)  # fmt: skip
+def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, gap, on, test, correction):
+    found = compare(study_of(n_methods, n_datasets, gap, seed, decimals), on=on, test=test, correction=correction)
+    sentences = words.verdict(found)
+    said = " ".join(s.text for s in sentences)
+    assert 1 <= len(sentences) <= 5
+    assert all(s.text[-1] == "." and s.text.count("(") == s.text.count(")") and s.rests_on for s in sentences)
+    assert not re.search(r"nan|None|\{|\}|  | 1 (methods|datasets|measures|pairs)\b", said)
+    mean = found.ranks.mean()
+    leaders = words.leading(found)
+    assert set(leaders) == set(mean.index[np.isclose(mean, mean.min())])
+    assert sentences[0].text.startswith(words.listed(leaders))
+    if n_datasets == 1:
+        assert "separate" not in said and "cannot be tested" in said
+        return
+    evidence = sentences[1].text
+    if len(leaders) == 1:
+        behind = {b for a, b in found.separated if a == leaders[0]}
+        above = {a for a, b in found.separated if b == leaders[0]}
+        assert ("does not separate it" in evidence) == (not behind and not above)
+        if "separates it from" in evidence and evidence.split(" (")[0].endswith(" only"):
+            assert evidence.split(" from ")[1].split(" only")[0] == words.listed([m for m in found.order if m in behind])
+    assert ("cannot reject" in said) == (not found.feasibility.can_reject)
+    assert ("finds no difference" in said) == (n_methods > 2 and found.friedman.iman_davenport_pvalue > 0.05)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(n_methods=st.integers(3, 6), n_datasets=st.integers(1, 6), seed=st.integers(0, 10_000), gap=st.sampled_from([0.0, 0.01]))
+def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
+    found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_draws=50)
+    leaders = words.leading(found)
+    said = " ".join(texts(found))
+    if len(leaders) > 1:
+        assert "hangs on the weights" in said
+        return
+    first = found.stability.acceptability.acceptability.loc[leaders[0], 1]
+    assert f"It leads under {words.percent(first)} of 50 random weightings" in said
+    single = found.stability.dethrone.single
+    assert ("no change of a single weight" in said) == (single is None)
+    if not found.stability.leave_one_out.winner_changes:
+        assert "the absence of any other method" in said and "any other method but" not in said
+
+
+def test_cliques_weights_and_redundancy_in_words():
+    found = published()
+    assert words.describe_cliques(found) == (
+        "Not separated from each other: RF-PCT to RAkEL (11 methods); BR to PCT (11 methods)."
+    )
+    assert words.describe_weights(found).startswith("Weights lie between 0.061 (hamming_loss) and 0.063 (subset_accuracy), means")
+    assert words.describe_redundancy(found).startswith(
+        "Above a correlation of 0.9 belong together: accuracy, recall, f1, micro_recall, micro_f1, macro_recall and macro_f1; "
+        "coverage and ranking_loss. Without the 7 redundant measures RF-PCT still leads; "
+    )
+    apart = compare(study_of(3, 12, gap=0.1))
+    assert words.describe_cliques(apart) == "Every two methods are separated."
+    assert words.describe_weights(compare(study_of(3, 4), weights="equal")) == "All 2 measures weigh the same, 0.5."
+    alone = compare(study_of(3, 4, measures=("f1",)))
+    assert words.describe_weights(alone) == "f1 is the only measure."
+    assert "was not examined: needs at least two measures" in words.describe_redundancy(alone)
+
+
+def test_cliques_that_overlap_are_all_told():
+    found = compare(study_of(5, 12, gap=0.004, seed=2))
+    said = words.describe_cliques(found)
+    for clique in found.cliques:
+        assert all(m in said or f"({len(clique)} methods)" in said for m in clique)
+
+
+@pytest.mark.parametrize(("options", "expected"), [
+    ({"stability": True}, ["survives", "random weightings", "policy worst"]),
+    ({"test": "wilcoxon", "on": "f1"}, ["policy worst"]),
+])
+def test_only_words_that_are_used_are_explained(options, expected):
+    always = ["leads", "separated", "not separated", "cannot reject"]
+    assert [word for word, _ in words.explain(published(**options))] == always + expected
