@@ -6,84 +6,34 @@ batches add up to the sums of the whole, so a batch, an epoch, a partition and a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mlflow_mleval.measures import dependence
+from mlflow_mleval.measures import dependence, hierarchical
 from mlflow_mleval.measures.dependence import Profile
-from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, example_measures, label_measures, overlap, set_measures
-from mlflow_mleval.measures.ranking import ranking_measures
+from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
+from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import binary_matrix, one_of, same_shape, score_matrix
-
-_BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Counts and sums over the instances of one fold, or of several added up.
-
-    Attributes
-    ----------
-    n : int
-        Instances.
-    counts : array of int, shape (M,)
-        Instances that enter each of the averaged columns (`Evaluation.columns`).
-    totals : array, shape (2, M)
-        Sums of these columns over instances: value and rounding error, so that the order of additions leaves no trace.
-    by_label : array of int, shape (3, K)
-        True positives, predicted and true instances of each label.
-    wrong : array of int, shape (K + 1,)
-        Instances with 0, 1, …, K wrong labels.
-    empty : array of int, shape (2,)
-        Instances with an empty prediction and with an empty truth.
-    errors : array, shape (2, K), or None
-        Sums of the largest, the second largest, … error abs(score - truth) of an instance, as value and rounding error.
-        None without scores or where a score lies outside [0, 1].
-    score_range : tuple of float, or None
-        Smallest and largest score.
-    seconds : mapping of str to float
-        ``fit_time``, ``predict_time``, where known of all parts.
-    """
-
-    n: int
-    counts: NDArray[np.int64]
-    totals: NDArray[np.float64]
-    by_label: NDArray[np.int64]
-    wrong: NDArray[np.int64]
-    empty: NDArray[np.int64]
-    errors: NDArray[np.float64] | None = None
-    score_range: tuple[float, float] | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-    def __add__(self, other: Sums) -> Sums:
-        known = self.errors is not None and other.errors is not None
-        ranges = self.score_range, other.score_range
-        return Sums(
-            n=self.n + other.n,
-            counts=self.counts + other.counts,
-            totals=_exact_sum(self.totals, other.totals),
-            by_label=self.by_label + other.by_label,
-            wrong=self.wrong + other.wrong,
-            empty=self.empty + other.empty,
-            errors=_exact_sum(self.errors, other.errors) if known else None,
-            score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
-            seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds.keys() & other.seconds},
-        )
-
-
-def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add numbers kept as value and rounding error (Knuth's two-sum)."""
-    value = a[0] + b[0]
-    part = value - a[0]
-    return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
+from mlflow_mleval.measures.sums import Sums, sum_folds
+from mlflow_mleval.validation import (
+    binary_matrix,
+    label_threshold,
+    one_of,
+    same_axes,
+    same_shape,
+    score_matrix,
+    unique_names,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +46,19 @@ class Evaluation:
     ----------
     sums : mapping of fold to Sums
         What everything else follows from. The one key is None where no folds were given.
-    columns : tuple of str
-        Names of the averaged columns of the sums.
     label_names : tuple
         Names of the K labels.
+    inputs : tuple of str
+        Which of ``y_score`` and ``y_pred`` were given; ``pred_sets`` where class sets were.
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
-    inputs : tuple of str
-        Which of ``y_score`` and ``y_pred`` were given.
     threshold : float, tuple of K floats, or None
-        Labels with at least this score were predicted. None where ``y_pred`` was given.
+        Labels with at least this score were predicted. None where predictions were given.
+    hierarchy : mapping or None
+        The options of the hierarchical measures, and what identifies the hierarchy. None without one.
     instances : pandas.DataFrame or None
-        One row an instance, one column a measure, and the sizes of the true and the predicted set; ``fold`` where given.
-        None if not asked for.
+        One row an instance, one column a measure, then the numbers of true and predicted labels; ``fold`` comes first where
+        folds were given. None if not kept.
 
     >>> ev = evaluate([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.4], [0.3, 0.8, 0.1]])
     >>> ev
@@ -120,17 +70,18 @@ class Evaluation:
     """
 
     sums: Mapping[Hashable, Sums]
-    columns: tuple[str, ...]
     label_names: tuple[Hashable, ...]
+    inputs: tuple[str, ...]
     conventions: Conventions = "sklearn"
-    inputs: tuple[str, ...] = ()
     threshold: float | tuple[float, ...] | None = None
+    hierarchy: Mapping[str, Any] | None = None
     instances: pd.DataFrame | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        shown = "".join(f", {name} {self.measures[name]:.4g}" for name in ("f1", "hamming_loss") if name in self.measures)
+        shown = [n for n in ("f1", "hamming_loss", "h_f1") if n in self.measures]
         folds = "" if None in self.sums else f", {len(self.sums)} folds"
-        return f"Evaluation({self.total.n} instances, {len(self.label_names)} labels{folds}{shown})"
+        figures = "".join(f", {name} {self.measures[name]:.4g}" for name in shown)
+        return f"Evaluation({self.total.n} instances, {len(self.label_names)} labels{folds}{figures})"
 
     @cached_property
     def total(self) -> Sums:
@@ -139,7 +90,7 @@ class Evaluation:
 
     @property
     def measures(self) -> dict[str, float]:
-        """Every measure by the name it has in the registry, over all instances of all folds together.
+        """Every measure by its name in the registry, over the instances of all folds together (times: their sum).
 
         No value is NaN: a measure that the input does not give is missing here and explained in `absent`.
         """
@@ -153,33 +104,40 @@ class Evaluation:
     @cached_property
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
-        found: dict[str, float] = dict(sums.seconds)
-        for name, count, total in zip(self.columns, sums.counts, sums.totals.sum(axis=0), strict=True):
-            if count:
-                found[name] = float(total / count)
-        found |= label_measures(sums.by_label, self.conventions)
-        found |= dependence.profile_from_histogram(sums.wrong).measures
+        found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column)
+        if "pred_sets" not in self.inputs:
+            found |= label_measures(sums.by_label, self.conventions)
+            found |= dependence.binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
-            found |= self.profile("binomial", kind="soft").measures
-        measures = {name: found[name] for name in MEASURES if name in found}
-        return measures, {name: self._reason(m.family) for name, m in MEASURES.items() if name not in found}
+            found |= dependence.binomial_measures(sums.mean_errors("soft"), "soft")
+        # A mean over fewer instances would be another measure, except where the convention of MULAN leaves some out.
+        partial = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n and n != "average_precision"}
+        values = {n: found[n] for n in MEASURES if n in found and n not in partial and not np.isnan(found[n])}
+        return values, {n: self._reason(n) for n in MEASURES if n not in values}
 
-    def _reason(self, family: str) -> str:
+    def _reason(self, name: str) -> str:
+        """Why a measure is absent."""
+        sums, family = self.total, MEASURES[name].family
+        if name in sums.columns:
+            left_out = sums.n - sums.counts[sums.columns.index(name)]
+            return f"it is not defined for {left_out} of {sums.n} instances"
         if family == "cost":
-            return "it was not measured"
+            return "it was not measured, or not of all parts"
         if family.startswith("hierarchical"):
-            return "no `hierarchy` was given"
-        if "y_score" not in self.inputs:
+            return "no `hierarchy` was given" if self.hierarchy is None else "it was not asked for"
+        if "pred_sets" in self.inputs:
+            return "it needs label matrices: use `evaluate` with `hierarchy`"
+        if sums.score_range is None:
             return "no `y_score` was given"
-        if family == "dependence":
-            low, high = self.total.score_range or (np.nan, np.nan)
-            return f"it needs scores in [0, 1], and `y_score` reaches from {low:.6g} to {high:.6g}"
-        return "the truth of every instance is empty"
+        return "it needs scores in [0, 1], and `y_score` reaches from {:.6g} to {:.6g}".format(*sums.score_range)
 
     @property
     def statistics(self) -> dict[str, float]:
-        """What was evaluated: n_instances, n_labels, empty_truth and empty_prediction (numbers of instances without a
-        true and without a predicted label), cardinality_true and cardinality_pred (mean numbers of labels)."""
+        """What was evaluated.
+
+        ``n_instances``, ``n_labels``; ``empty_truth`` and ``empty_prediction``, the numbers of instances without a true and
+        without a predicted label; ``cardinality_true`` and ``cardinality_pred``, the mean numbers of labels.
+        """
         sums = self.total
         _, predicted, true = sums.by_label.sum(axis=1)
         return {
@@ -192,38 +150,77 @@ class Evaluation:
         }
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the measures must know about the input.
+
+        >>> evaluate([[1, 0], [0, 0]], [[4.0, 0.2], [-3.0, 0.1]]).warnings  # doctest: +NORMALIZE_WHITESPACE
+        ('1 of 2 instances have no true label; what they count is convention (sklearn)',
+         '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
+         'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
+        """
+        sums, found = self.total, []
+        if empty := int(sums.empty[1]):
+            found.append(f"{empty} of {sums.n} instances have no true label; what they count is convention ({self.conventions})")
+        never = int((sums.by_label[2] == 0).sum())
+        if never and "pred_sets" not in self.inputs:
+            found.append(
+                f"{never} of {len(self.label_names)} labels never occur in the truth; what they count in macro averages is "
+                f"convention ({self.conventions})"
+            )
+        if self.threshold == 0.5 and sums.errors is None:
+            found.append(
+                "labels with a score of at least 0.5 were predicted, but the scores reach from {:.6g} to {:.6g}: they are no "
+                "probabilities".format(*sums.score_range)
+            )
+        return tuple(found)
+
+    @property
     def labels(self) -> pd.DataFrame:
         """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1."""
         tp, predicted, support = self.total.by_label
+        table = {
+            "tp": tp,
+            "fp": predicted - tp,
+            "fn": support - tp,
+            "tn": self.total.n - predicted - support + tp,
+            "support": support,
+            "predicted": predicted,
+        }
         rates = set_measures(tp, predicted, support, self.conventions)
-        return pd.DataFrame(
-            {
-                "tp": tp,
-                "fp": predicted - tp,
-                "fn": support - tp,
-                "tn": self.total.n - predicted - support + tp,
-                "support": support,
-                "predicted": predicted,
-                "precision": rates["precision"],
-                "recall": rates["recall"],
-                "f1": rates["f1"],
-            },
-            index=pd.Index(self.label_names, name="label", tupleize_cols=False),
-        )
+        del rates["accuracy"]
+        return pd.DataFrame(table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False))
 
     def fold(self, key: Hashable) -> Evaluation:
         """The evaluation of one fold."""
         if key not in self.sums:
             raise KeyError(f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}.")
         rows = self.instances
-        return replace(self, sums={key: self.sums[key]}, instances=None if rows is None else rows[rows["fold"] == key])
+        if rows is not None and key is not None:
+            rows = rows[rows["fold"] == key]
+        return replace(self, sums={key: self.sums[key]}, instances=rows)
 
     @cached_property
     def folds(self) -> pd.DataFrame:
-        """One row a fold, one column a measure; no row where no folds were given."""
+        """One row a fold, one column a measure; no row where no folds were given.
+
+        The columns are those of `measures`. A cell is NaN where the fold does not give the measure.
+        """
         keys = [key for key in self.sums if key is not None]
         rows = [self.fold(key).measures for key in keys]
         return pd.DataFrame(rows, index=pd.Index(keys, name="fold", tupleize_cols=False), columns=list(self.measures))
+
+    @property
+    def fold_sizes(self) -> pd.Series:
+        """Number of instances of each fold; empty where no folds were given."""
+        sizes = {key: sums.n for key, sums in self.sums.items() if key is not None}
+        return pd.Series(sizes, name="n_instances", dtype=np.int64).rename_axis("fold")
+
+    def fold_means(self) -> dict[str, float]:
+        """Mean of each measure over folds, which weighs a small fold as much as a large one; `measures` weighs instances.
+
+        The measures of an Evaluation without folds are those of its one fold.
+        """
+        return self.folds.mean().to_dict() if None not in self.sums else dict(self.measures)
 
     def profile(
         self,
@@ -246,19 +243,35 @@ class Evaluation:
         Raises
         ------
         ValueError
-            Parameters of the other family; a soft profile without scores or with scores outside [0, 1].
+            Parameters of the other family or out of range; a soft profile without scores or with scores outside [0, 1].
         """
         one_of(family, "family", dependence.FAMILIES)
         kind = one_of(kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard"))
-        own, other = (ks, alphas) if family == "binomial" else (alphas, ks)
+        own, other, name = (ks, alphas, "alphas") if family == "binomial" else (alphas, ks, "ks")
         if other is not None:
-            raise ValueError(f"`{'alphas' if family == 'binomial' else 'ks'}` must not be given for the {family} family.")
-        sums = self.total
+            raise ValueError(f"`{name}` must not be given for the {family} family, got {other!r}. Leave it out.")
         if kind == "hard":
-            return dependence.profile_from_histogram(sums.wrong, family, own)
-        if sums.errors is None:
-            raise ValueError(f"`kind` must be 'hard' here: {self._reason('dependence')}.")
-        return dependence.profile_from_means(sums.errors.sum(axis=0) / sums.n, family, own)
+            return dependence.profile_from_histogram(self.total.wrong, family, own)
+        if self.total.errors is None:
+            raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self._reason('soft_hamming_loss')}.")
+        return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""
+        parts = {f: getattr(self, f) for f in ("label_names", "inputs", "conventions", "threshold", "hierarchy")}
+        return {**parts, "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]}
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
+        """The evaluation that `to_dict` wrote.
+
+        >>> import json
+        >>> ev = evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.6, 0.7]])
+        >>> Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))).measures == ev.measures
+        True
+        """
+        own = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items() if name != "sums"}
+        return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
 
 
 # ---- evaluate --------------------------------------------------------------------------------------------------------
@@ -271,9 +284,13 @@ def evaluate(
     *,
     threshold: ArrayLike = 0.5,
     label_names: Sequence[Hashable] | None = None,
+    hierarchy: Hierarchy | None = None,
     folds: Any = None,
     conventions: Conventions = "sklearn",
     instances: bool = True,
+    fit_time: float | Mapping[Hashable, float] | None = None,
+    predict_time: float | Mapping[Hashable, float] | None = None,
+    **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate multi-label predictions: all measures in one pass.
 
@@ -282,18 +299,25 @@ def evaluate(
     y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
     y_score : the same of finite numbers, optional
         The larger, the more relevant. The ranking measures need it; the dependence-aware losses need it in [0, 1].
+        Zeros that a sparse matrix does not store are scores of 0.
     y_pred : the same of 0 and 1, optional
         Predicted labels. Without it, the labels with ``y_score >= threshold``. One of the two must be given.
     threshold : float or array of shape (K,)
-        Not used where ``y_pred`` is given.
+        Not used where ``y_pred`` is given. See `calibrate_threshold`.
     label_names : sequence of K names, optional
         By default the columns of a DataFrame ``y_true``, else 0..K-1.
+    hierarchy : Hierarchy, optional
+        Adds the hierarchical measures; the label names must be classes of it.
     folds : sequence of length N, or one value, optional
         The fold of each instance, or of all.
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
     instances : bool
         Keep a row for each instance.
+    fit_time, predict_time : float or mapping of fold to float, optional
+        Seconds, measured by the caller. They add up over folds and merged parts.
+    **hierarchy_options
+        The options of `evaluate_hierarchical`: ``max_distance``, ``lca``, ...
 
     Returns
     -------
@@ -303,7 +327,7 @@ def evaluate(
     ------
     ValueError, TypeError
         Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, DataFrames whose columns
-        or indexes differ, neither ``y_score`` nor ``y_pred``.
+        or indexes differ, neither ``y_score`` nor ``y_pred``, label names that the hierarchy does not know.
 
     >>> evaluate([[1, 0], [0, 1]], y_pred=[[1, 1], [0, 1]]).measures["micro_precision"].__round__(4)
     0.6667
@@ -315,149 +339,250 @@ def evaluate(
     for matrix, value, name in ((score, y_score, "y_score"), (pred, y_pred, "y_pred")):
         if matrix is not None:
             same_shape(matrix, name, true, "y_true")
-            _same_axes(value, name, y_true)
-    if score is None and pred is None:
+            same_axes(value, name, y_true, "y_true")
+    inputs = tuple(name for name, matrix in (("y_score", score), ("y_pred", pred)) if matrix is not None)
+    if not inputs:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or both.")
-    n, k = true.shape
-    cut = None if pred is not None else _threshold(threshold, k)
-    names = _names(label_names, y_true, k)
-    sums, frames = {}, []
-    for key, rows in _groups(folds, n).items():
-        sums[key], columns = _measure(true, score, pred, rows, cut, conventions)
-        if instances:
-            frames.append(_frame(columns, key, rows, n))
-    return Evaluation(
-        sums=sums,
-        columns=_EXAMPLE + (_RANKING if score is not None else ()),
-        label_names=names,
-        conventions=conventions,
-        inputs=tuple(name for name, m in (("y_score", score), ("y_pred", pred)) if m is not None),
-        threshold=cut if cut is None or np.ndim(cut) == 0 else tuple(cut.tolist()),
-        instances=_assemble(frames, y_true) if instances else None,
-    )
-
-
-_EXAMPLE = tuple(m.name for m in MEASURES.values() if m.family == "example")
-_RANKING = tuple(m.name for m in MEASURES.values() if m.family == "ranking")
-
-
-def _measure(
-    true: Any, score: Any, pred: Any, rows: Any, cut: Any, conventions: Conventions
-) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
-    """The sums over some rows, and the columns they sum."""
-    k = true.shape[1]
-    n = true.shape[0] if isinstance(rows, slice) else len(rows)
-    by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, k), np.int64)
-    columns: dict[str, NDArray[np.float64]] = {}
-    ranking, ends = np.empty((len(_RANKING), n)), np.empty((2, n))
-    errors, low, high = np.zeros(k), np.inf, -np.inf
-    sets_only = score is None and sparse.issparse(true) and sparse.issparse(pred)
-    step = n if sets_only else max(1, _BLOCK // k)
-    for start in range(0, n, step):
-        at = slice(start, min(start + step, n))
-        take = at if isinstance(rows, slice) else rows[at]
-        if sets_only:
-            by_instance[:, at], by_label = overlap(true[take], pred[take])
-            continue
-        t = _dense(true[take])
-        s = None if score is None else _dense(score[take]).astype(float, order="C", copy=False)
-        p = s >= cut if pred is None else _dense(pred[take])
-        by_instance[:, at], counted = overlap(t, p)
-        by_label += counted
-        if s is None:
-            continue
-        ranked = ranking_measures(t, s, conventions)
-        for i, name in enumerate(_RANKING):
-            ranking[i, at] = ranked[name]
-        low, high = min(low, s.min()), max(high, s.max())
-        if low >= 0 and high <= 1:
-            e = np.abs(s - t)
-            e.sort(axis=1)
-            errors += e.sum(axis=0)
-            ends[:, at] = e.mean(axis=1), e[:, -1]
-    shared, predicted, relevant = by_instance
-    columns = example_measures(by_instance, k, conventions)
-    if score is not None:
-        columns |= dict(zip(_RANKING, ranking, strict=True))
-    averaged = np.array(list(columns.values()))
-    known = ~np.isnan(averaged)
-    soft = low >= 0 and high <= 1
-    sums = Sums(
-        n=n,
-        counts=known.sum(axis=1),
-        totals=np.array([np.where(known, averaged, 0).sum(axis=1), np.zeros(len(averaged))]),
-        by_label=by_label,
-        wrong=np.bincount(predicted + relevant - 2 * shared, minlength=k + 1),
-        empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
-        errors=np.array([errors[::-1], np.zeros(k)]) if score is not None and soft else None,
-        score_range=None if score is None else (float(low), float(high)),
-    )
-    if sums.errors is not None:
-        columns |= {"soft_hamming_loss": ends[0], "soft_subset_loss": ends[1]}
-    return sums, {**columns, "true_labels": relevant, "predicted_labels": predicted}
-
-
-def _dense(block: Any) -> NDArray[Any]:
-    return block.toarray() if sparse.issparse(block) else block
-
-
-def _groups(folds: Any, n: int) -> dict[Hashable, Any]:
-    """The rows of each fold, folds in order."""
-    if folds is None or np.ndim(folds) == 0:
-        return {folds.item() if isinstance(folds, np.generic) else folds: slice(None)}
-    if len(folds) != n:
-        raise ValueError(f"`folds` must hold one fold for each of the {n} instances, got {len(folds)}.")
-    codes, keys = pd.factorize(np.asarray(folds), sort=True)
-    if (codes < 0).any():
-        raise ValueError(f"`folds` must not be missing, got NaN or None for instance {(codes < 0).argmax()} "
-                         f"({(codes < 0).sum()} in all). Leave these instances out.")
-    if len(keys) == 1:
-        return {keys.tolist()[0]: slice(None)}
-    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    return dict(zip(keys.tolist(), rows, strict=True))
-
-
-def _threshold(threshold: ArrayLike, n_labels: int) -> Any:
-    cut = np.asarray(threshold, dtype=float)
-    if cut.shape not in ((), (n_labels,)) or np.isnan(cut).any():
-        raise ValueError(f"`threshold` must be one number or one for each of the {n_labels} labels, got {threshold!r}.")
-    return cut.item() if cut.ndim == 0 else cut
-
-
-def _names(label_names: Sequence[Hashable] | None, y_true: Any, n_labels: int) -> tuple[Hashable, ...]:
+    n_labels = true.shape[1]
+    cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
         label_names = y_true.columns if isinstance(y_true, pd.DataFrame) else range(n_labels)
-    names = tuple(v.item() if isinstance(v, np.generic) else v for v in label_names)
-    if len(names) != n_labels:
-        raise ValueError(f"`label_names` must hold one name for each of the {n_labels} labels, got {len(names)}.")
-    if len(set(names)) != n_labels:
-        twice = [v for v in dict.fromkeys(names) if names.count(v) > 1]
-        raise ValueError(f"`label_names` must differ, got {', '.join(map(repr, twice[:8]))} more than once.")
-    return names
+    names = unique_names(label_names, "label_names", n_labels, "labels")
+    further, identity = None, None
+    if hierarchy is not None:
+        sets = [_indicator(matrix, names, hierarchy) for matrix in (true, _above(score, cut) if pred is None else pred)]
+        further, identity = _hierarchical(*sets, hierarchy, hierarchy_options)
+    elif hierarchy_options:
+        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
+    seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    sums, rows = sum_folds(true, score, pred, folds, seconds, instances, threshold=cut, conventions=conventions, further=further)
+    if rows is not None and isinstance(y_true, pd.DataFrame):
+        rows.index = y_true.index
+    cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
+    return Evaluation(sums, names, inputs, conventions, cut, identity, rows)
 
 
-def _same_axes(value: Any, name: str, y_true: Any) -> None:
-    """DataFrames must agree in columns and index: by position they would be mixed up."""
-    if not (isinstance(value, pd.DataFrame) and isinstance(y_true, pd.DataFrame)):
+def evaluate_hierarchical(
+    true_sets: Any,
+    pred_sets: Any,
+    h: Hierarchy,
+    *,
+    max_distance: float = 5,
+    lca: str = "extended",
+    lca_max_distance: float | None = None,
+    count_root: bool = False,
+    far_pairs: str = "forbid",
+    measures: Iterable[str] | None = None,
+    folds: Any = None,
+    instances: bool = True,
+    fit_time: float | Mapping[Hashable, float] | None = None,
+    predict_time: float | Mapping[Hashable, float] | None = None,
+) -> Evaluation:
+    """Evaluate predicted sets of classes of a hierarchy.
+
+    Parameters
+    ----------
+    true_sets, pred_sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
+        The columns of a matrix are ``h.nodes``.
+    h : Hierarchy
+    max_distance, lca, lca_max_distance, count_root, far_pairs, measures
+        See `mlflow_mleval.measures.hierarchical.instance_measures`.
+    folds : sequence of length N, or one value, optional
+        The fold of each instance, or of all.
+    instances : bool
+        Keep a row for each instance.
+    fit_time, predict_time : float or mapping of fold to float, optional
+        Seconds, measured by the caller.
+
+    Returns
+    -------
+    Evaluation
+        Its labels are the classes. The flat measures over all classes are absent; `evaluate` gives both.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Unknown classes, different numbers of instances, no instance, options out of range.
+
+    >>> h = Hierarchy([("animal", "cat"), ("animal", "dog")])
+    >>> evaluate_hierarchical([["cat"], ["dog"]], [["dog"], ["dog"]], h).measures["h_f1"]
+    0.75
+    """
+    true, pred = hierarchical.labels(true_sets, "true_sets", h), hierarchical.labels(pred_sets, "pred_sets", h)
+    if true.shape != pred.shape:
+        raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({true.shape[0]}), got {pred.shape[0]}.")
+    sets = [matrix[:, h._number] for matrix in (true, pred)]  # in the order of h.nodes
+    options = {
+        "max_distance": max_distance,
+        "lca": lca,
+        "lca_max_distance": lca_max_distance,
+        "count_root": count_root,
+        "far_pairs": far_pairs,
+        "measures": measures if measures is None else list(measures),
+    }
+    further, identity = _hierarchical(*sets, h, options)
+    seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    sums, rows = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
+    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows)
+
+
+def evaluate_batches(
+    batches: Iterable[Mapping[str, Any] | Sequence[Any]], *, progress: bool | None = None, **options: Any
+) -> Evaluation:
+    """Evaluate data larger than memory, batch by batch.
+
+    Parameters
+    ----------
+    batches : iterable of sequences or mappings
+        Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score, y_pred)``, or by name, with
+        ``folds`` if need be. Only one batch is held at a time.
+    progress : bool, optional
+        Show progress on standard error; by default where that is a terminal.
+    **options
+        Options of `evaluate` for all batches.
+
+    Returns
+    -------
+    Evaluation
+        Equal to the evaluation of the whole; without `instances`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate` and `merge`, with the number of the batch; no batch.
+
+    >>> evaluate_batches(([[1, 0]], [[score, 0.5]]) for score in (0.7, 0.4)).measures["one_error"]
+    0.5
+    """
+    whole = None
+    for i, batch in enumerate(_shown(batches, sys.stderr.isatty() if progress is None else progress)):
+        positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
+        try:
+            part = evaluate(*positional, **named, **options, instances=False)
+            whole = part if whole is None else merge([whole, part])
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"batch {i}: {error}") from error
+    if whole is None:
+        raise ValueError("`batches` must yield at least one batch, got none. There is nothing to evaluate.")
+    return whole
+
+
+def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
+    """One Evaluation of disjoint batches, partitions or folds, as if they had been evaluated together.
+
+    Parameters
+    ----------
+    evaluations : iterable of Evaluation
+        Of the same labels with the same conventions and options. The sums of equal folds are added up.
+
+    Returns
+    -------
+    Evaluation
+        Its `instances` stand in the order of the evaluations, and only if all have them.
+
+    Raises
+    ------
+    ValueError
+        No evaluation, or some that do not fit together; the difference is named.
+    TypeError
+        Something that is not an Evaluation.
+
+    >>> parts = [evaluate([[1, 0]], [[score, 0.5]], folds=fold) for fold, score in enumerate([0.7, 0.4])]
+    >>> merge(parts).folds["one_error"].tolist()
+    [0.0, 1.0]
+    """
+    evaluations = list(evaluations)
+    if not evaluations:
+        raise ValueError("`evaluations` must hold at least one, got none.")
+    for i, ev in enumerate(evaluations):
+        if not isinstance(ev, Evaluation):
+            raise TypeError(f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}.")
+    first = evaluations[0]
+    sums: dict[Hashable, Sums] = {}
+    for i, ev in enumerate(evaluations):
+        for name in ("label_names", "inputs", "conventions", "threshold", "hierarchy"):
+            mine, theirs = getattr(first, name), getattr(ev, name)
+            if mine != theirs:
+                raise ValueError(
+                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at positions 0 and {i}. "
+                    "Evaluate all parts alike."
+                )
+        if (None in ev.sums) != (None in first.sums):
+            raise ValueError(f"`evaluations` must all have folds or none, got both at positions 0 and {i}. Pass `folds` to all.")
+        for key, part in ev.sums.items():
+            sums[key] = sums[key] + part if key in sums else part
+    rows = [ev.instances for ev in evaluations]
+    instances = None
+    if all(table is not None for table in rows):
+        instances = pd.concat(rows, ignore_index=all(isinstance(table.index, pd.RangeIndex) for table in rows))
+    return replace(first, sums=_in_order(sums), instances=instances)
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
+    options = {**hierarchical.instance_measures.__kwdefaults__, **options}
+    table = hierarchical.instance_measures(true, pred, h, **options)
+    edges = (h._up.start, h._up.parent, h._up.length)
+    digest = sha256(repr(h.nodes).encode() + b"".join(array.tobytes() for array in edges)).hexdigest()[:16]
+    return {name: table[name].to_numpy() for name in table}, {"hierarchy": digest, **options}
+
+
+def _above(score: Any, cut: Any) -> sparse.csr_array:
+    """Where the scores reach the threshold, made row by row: dense, it could be larger than the scores."""
+    blocks = (score[i : i + 1024] for i in range(0, score.shape[0], 1024))
+    return sparse.vstack([sparse.csr_array((b.toarray() if sparse.issparse(b) else b) >= cut) for b in blocks], format="csr")
+
+
+def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:
+    """A label matrix over all classes of the hierarchy."""
+    position = {name: i for i, name in enumerate(h.nodes)}
+    if unknown := [name for name in names if name not in position]:
+        raise ValueError(
+            f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: {', '.join(map(repr, unknown[:8]))}."
+        )
+    found = sparse.csr_array(matrix)
+    columns = np.array([position[name] for name in names])[found.indices]
+    found = sparse.csr_array((found.data, columns, found.indptr), shape=(found.shape[0], len(h.nodes)))
+    found.sort_indices()
+    return found
+
+
+def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
+    """Folds sorted, so that the order of merging leaves no trace."""
+    try:
+        return dict(sorted(sums.items(), key=lambda item: item[0]))
+    except TypeError:
+        return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
+
+
+def _difference(a: Any, b: Any) -> str:
+    """The first thing in which two descriptions differ."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
+        return f"{name} {a.get(name)!r} and {b.get(name)!r}"
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        i = next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
+        return f"{a[i]!r} and {b[i]!r} (number {i})"
+    if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
+        return f"{len(a)} and {len(b)} of them"
+    return f"{a!r} and {b!r}"
+
+
+def _shown(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
+    """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
+    if not progress:
+        yield from batches
         return
-    for axis, mine, theirs in (("columns", value.columns, y_true.columns), ("index", value.index, y_true.index)):
-        if not mine.equals(theirs):
-            at = next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
-            raise ValueError(
-                f"`{name}` must have the {axis} of `y_true` in the same order, got {mine[at]!r} for {theirs[at]!r} at "
-                f"position {at}. Reorder it, or pass {name}.to_numpy() if the order is right."
-            )
-
-
-def _frame(columns: Mapping[str, NDArray[Any]], key: Hashable, rows: Any, n: int) -> pd.DataFrame:
-    frame = pd.DataFrame(columns, index=np.arange(n) if isinstance(rows, slice) else rows)
-    if key is not None:
-        frame.insert(0, "fold", [key] * len(frame))
-    return frame
-
-
-def _assemble(frames: Sequence[pd.DataFrame], y_true: Any) -> pd.DataFrame:
-    """One table in the order of the instances."""
-    table = frames[0] if len(frames) == 1 else pd.concat(frames).sort_index()
-    table.index = y_true.index if isinstance(y_true, pd.DataFrame) else pd.RangeIndex(len(table))
-    return table
+    count = len(batches) if hasattr(batches, "__len__") else None
+    start = shown = time.monotonic()
+    for done, batch in enumerate(batches, 1):
+        yield batch
+        if time.monotonic() - shown > 0.1 or done == count:
+            shown = time.monotonic()
+            bar = f"[{'#' * (20 * done // count):20}] {done}/{count}" if count else f"{done}"
+            print(f"\r{bar} batches, {shown - start:.1f} s", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)

@@ -1,0 +1,236 @@
+"""One pass over the rows of label matrices: counts and sums that add up over batches and folds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
+from mlflow_mleval.measures.ranking import ranking_measures
+from mlflow_mleval.validation import groups
+
+_BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
+_RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Counts and sums over the instances of one fold, or of several added up with ``+``.
+
+    Attributes
+    ----------
+    n : int
+        Instances.
+    columns : tuple of str
+        Names of the M quantities that are summed over instances.
+    counts : array of int, shape (M,)
+        Instances that enter each of them; the others are undefined (NaN) there.
+    totals : array, shape (2, M)
+        Their sums: value and rounding error, so that the order of additions leaves no trace.
+    by_label : array of int, shape (3, K)
+        True positives, predicted and true instances of each label.
+    wrong : array of int, shape (K + 1,)
+        Instances with 0, 1, …, K wrong labels.
+    empty : array of int, shape (2,)
+        Instances with an empty prediction and with an empty truth.
+    errors : array, shape (2, K), or None
+        Sums of the largest, the second largest, … error abs(score - truth) of an instance, as value and rounding error.
+        None without scores or where a score lies outside [0, 1].
+    score_range : tuple of float, or None
+        Smallest and largest score.
+    seconds : mapping of str to float
+        ``fit_time``, ``predict_time``, where known of all parts.
+    """
+
+    n: int
+    columns: tuple[str, ...]
+    counts: NDArray[np.int64]
+    totals: NDArray[np.float64]
+    by_label: NDArray[np.int64]
+    wrong: NDArray[np.int64]
+    empty: NDArray[np.int64]
+    errors: NDArray[np.float64] | None = None
+    score_range: tuple[float, float] | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Sums) -> Sums:
+        errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
+        ranges = self.score_range, other.score_range
+        return Sums(
+            n=self.n + other.n,
+            columns=self.columns,
+            counts=self.counts + other.counts,
+            totals=_exact_sum(self.totals, other.totals),
+            by_label=self.by_label + other.by_label,
+            wrong=self.wrong + other.wrong,
+            empty=self.empty + other.empty,
+            errors=errors,
+            score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
+            seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sums in lists and numbers, for JSON."""
+        return {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
+        """The sums that `to_dict` wrote."""
+        kinds = {"counts": np.int64, "totals": float, "by_label": np.int64, "wrong": np.int64, "empty": np.int64, "errors": float}
+        arrays = {name: None if parts[name] is None else np.array(parts[name], kind) for name, kind in kinds.items()}
+        span = parts["score_range"]
+        own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
+        return cls(n=parts["n"], seconds=parts["seconds"], **own, **arrays)
+
+    def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
+        """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or of label sets."""
+        if kind == "soft":
+            return self.errors.sum(axis=0) / self.n
+        return np.cumsum(self.wrong[:0:-1])[::-1] / self.n  # the i-th largest error is 1 where at least i labels are wrong
+
+    @property
+    def by_column(self) -> dict[str, float]:
+        """Sum of each column over instances."""
+        return dict(zip(self.columns, self.totals.sum(axis=0).tolist(), strict=True))
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of each column over the instances that enter it; NaN where none does."""
+        with np.errstate(invalid="ignore"):
+            return dict(zip(self.columns, (self.totals.sum(axis=0) / self.counts).tolist(), strict=True))
+
+
+def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add numbers kept as value and rounding error (Knuth's two-sum)."""
+    value = a[0] + b[0]
+    part = value - a[0]
+    return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
+
+
+def sum_rows(
+    true: Any,
+    score: Any,
+    pred: Any,
+    *,
+    rows: slice | NDArray[np.int64] = slice(None),
+    threshold: Any = 0.5,
+    conventions: Conventions = "sklearn",
+    flat: bool = True,
+    further: Mapping[str, NDArray[np.float64]] | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
+    """The sums over some rows of checked matrices, and the values of each of these rows.
+
+    Parameters
+    ----------
+    true, pred : boolean array or CSR matrix, shape (N, K)
+        ``pred`` may be None: then ``score >= threshold``.
+    score : array or CSR matrix of finite numbers, shape (N, K), or None
+    rows : array of int, shape (n,)
+        All by default.
+    threshold : float or array of shape (K,)
+    conventions : {"sklearn", "mulan"}
+    flat : bool
+        Include the example-based measures.
+    further : mapping of str to array of shape (N,)
+        Quantities known of each instance that are to be summed too.
+    seconds : mapping of str to float
+        ``Sums.seconds``.
+
+    Returns
+    -------
+    sums : Sums
+    values : dict of str to array of shape (n,)
+        The example-based and ranking measures, the further quantities, mean and largest error of scores in [0, 1], and
+        the numbers of true and of predicted labels.
+    """
+    n_labels = true.shape[1]
+    n = true.shape[0] if isinstance(rows, slice) else len(rows)
+    by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
+    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros(n_labels)
+    low, high = np.inf, -np.inf
+    sets_only = score is None and sparse.issparse(true) and sparse.issparse(pred)
+    step = n if sets_only else max(1, _BLOCK // n_labels)
+    for start in range(0, n, step):
+        at = slice(start, min(start + step, n))
+        take = at if isinstance(rows, slice) else rows[at]
+        t, s, p = (None if m is None else m[take] for m in (true, score, pred))
+        if not sets_only:
+            t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
+        if s is not None:
+            s = s.astype(float, order="C", copy=False)
+            ranking[:, at] = list(ranking_measures(t, s, conventions).values())
+            low, high = min(low, s.min()), max(high, s.max())
+            if low >= 0 and high <= 1:
+                e = np.abs(s - t)
+                e.sort(axis=1)
+                errors += e.sum(axis=0)
+                ends[:, at] = e.mean(axis=1), e[:, -1]
+        by_instance[:, at], counted = overlap(t, s >= threshold if p is None else p)
+        by_label += counted
+    shared, predicted, relevant = by_instance
+    values = example_measures(by_instance, n_labels, conventions) if flat else {}
+    if score is not None:
+        values |= dict(zip(_RANKING, ranking, strict=True))
+    values |= {name: column[rows] for name, column in (further or {}).items()}
+    defined = {name: ~np.isnan(column) for name, column in values.items()}
+    soft = score is not None and low >= 0 and high <= 1
+    sums = Sums(
+        n=n,
+        columns=tuple(values),
+        counts=np.array([known.sum() for known in defined.values()]),
+        totals=np.array([[values[name][known].sum() for name, known in defined.items()], [0.0] * len(values)]),
+        by_label=by_label,
+        wrong=np.bincount(predicted + relevant - 2 * shared, minlength=n_labels + 1),
+        empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
+        errors=np.array([errors[::-1], np.zeros(n_labels)]) if soft else None,
+        score_range=None if score is None else (float(low), float(high)),
+        seconds=seconds or {},
+    )
+    if soft:
+        values |= {"soft_hamming_loss": ends[0], "soft_subset_loss": ends[1]}
+    return sums, {**values, "true_labels": relevant, "predicted_labels": predicted}
+
+
+def sum_folds(
+    true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, **options: Any
+) -> tuple[dict[Hashable, Sums], pd.DataFrame | None]:
+    """The sums of each fold, and a table of all instances in their order.
+
+    Parameters
+    ----------
+    true, score, pred
+        As for `sum_rows`.
+    folds : sequence of length N, one value, or None
+    seconds : mapping of str to float, mapping of fold to float, or None
+    instances : bool
+        Make the table.
+    **options
+        ``threshold``, ``conventions``, ``flat`` and ``further`` of `sum_rows`.
+    """
+    n = true.shape[0]
+    by_fold = groups(folds, "folds", n)
+    times = {name: _seconds(value, name, list(by_fold)) for name, value in seconds.items() if value is not None}
+    sums, tables = {}, []
+    for key, rows in by_fold.items():
+        known = {name: of[key] for name, of in times.items()}
+        sums[key], values = sum_rows(true, score, pred, rows=rows, seconds=known, **options)
+        if instances:
+            tables.append(pd.DataFrame(values, index=np.arange(n)[rows]))
+            if key is not None:
+                tables[-1].insert(0, "fold", [key] * len(tables[-1]))
+    return sums, pd.concat(tables).sort_index().reset_index(drop=True) if instances else None
+
+
+def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:
+    given = dict(value) if isinstance(value, Mapping) else dict.fromkeys(folds, value) if len(folds) == 1 else {}
+    if given.keys() != set(folds) or not all(np.isfinite(v) and v >= 0 for v in given.values()):
+        want = "one number" if len(folds) == 1 else f"a mapping with one number for each of the {len(folds)} folds"
+        raise ValueError(f"`{name}` must be {want}, in seconds and not negative, got {value!r}.")
+    return {key: float(v) for key, v in given.items()}

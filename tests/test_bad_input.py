@@ -1,0 +1,132 @@
+"""Input that is wrong, odd or extreme: a right result, or an error that names what and where."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import mlflow_mleval as mleval
+
+Y = np.array([[0, 1, 1], [1, 0, 0]])
+S = np.array([[0.1, 0.9, 0.3], [0.6, 0.2, 0.4]])
+
+
+def put(matrix, cell, value):
+    matrix = matrix.astype(np.result_type(matrix, type(value)))
+    matrix[cell] = value
+    return matrix
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"y_true": [0, 1, 2], "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(3,\).*np.eye"),
+    ({"y_true": Y[None], "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)"),
+    ({"y_true": 1, "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(\)"),
+    ({"y_true": [[0, 1], [1]], "y_score": S}, "`y_true` must be a matrix N x K, got rows of different lengths"),
+    ({"y_true": Y, "y_score": S[:1]}, r"`y_score` must have the shape \(2, 3\) of `y_true`, got \(1, 3\)"),
+    ({"y_true": Y, "y_pred": Y.T}, r"`y_pred` must have the shape \(2, 3\) of `y_true`, got \(3, 2\)"),
+    ({"y_true": Y}, "`y_score` or `y_pred` must be given, got neither"),
+    ({"y_true": Y[:0], "y_score": S[:0]}, r"`y_true` must have at least one row, got shape \(0, 3\)"),
+    ({"y_true": Y[:, :0], "y_score": S[:, :0]}, r"`y_true` must have at least one column, got shape \(2, 0\)"),
+    ({"y_true": [], "y_score": []}, r"`y_true` must be a matrix N x K, got shape \(0,\)"),
+    ({"y_true": put(Y, (1, 2), 2), "y_score": S}, r"`y_true` must hold only 0 and 1, got 2 in row 1, column 2 \(1 such cell\)"),
+    ({"y_true": Y * 2 - 1, "y_score": S}, r"got -1 in row 0, column 0 \(3 such cells\)"),
+    ({"y_true": put(Y, (0, 1), 0.5), "y_score": S}, "got 0.5 in row 0, column 1"),
+    ({"y_true": put(Y, (0, 1), np.nan), "y_score": S}, "`y_true` must hold only 0 and 1, got nan in row 0, column 1"),
+    ({"y_true": Y, "y_pred": S}, r"`y_pred` must hold only 0 and 1, got 0.1 in row 0, column 0 \(6 such cells\).*`y_score`"),
+    ({"y_true": sparse.csr_array(put(Y, (1, 2), 3)), "y_score": S}, "`y_true` must hold only 0 and 1, got 3 in row 1, column 2"),
+    ({"y_true": Y, "y_score": put(S, (1, 0), np.nan)}, r"`y_score` must hold finite scores, got nan in row 1, column 0 \(1 such"),
+    ({"y_true": Y, "y_score": put(S, (1, 0), -np.inf)}, "`y_score` must hold finite scores, got -inf in row 1, column 0"),
+    ({"y_true": Y, "y_score": sparse.csr_array(put(S, (0, 2), np.nan))}, "got nan in row 0, column 2"),
+    ({"y_true": Y, "y_score": S, "threshold": [0.5, 0.5]}, "`threshold` must be one number or one for each of the 3 labels"),
+    ({"y_true": Y, "y_score": S, "threshold": np.nan}, "`threshold` must be one number"),
+    ({"y_true": Y, "y_score": S, "label_names": ["a", "b"]}, "`label_names` must hold one name for each of the 3 labels, got 2"),
+    ({"y_true": Y, "y_score": S, "label_names": ["a", "b", "a"]}, "`label_names` must differ, got 'a' more than once"),
+    ({"y_true": Y, "y_score": S, "folds": [1]}, r"`folds` must hold one value for each of the 2 rows, got shape \(1,\)"),
+    ({"y_true": Y, "y_score": S, "folds": [1, None]}, r"`folds` must not be missing, got none for row 1 \(1 such rows?\)"),
+    ({"y_true": Y, "y_score": S, "conventions": "weka"}, "`conventions` must be one of 'sklearn', 'mulan', got 'weka'"),
+    ({"y_true": Y, "y_score": S, "fit_time": -1}, "`fit_time` must be one number, in seconds and not negative, got -1"),
+])  # fmt: skip
+def test_values_and_shapes(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mleval.evaluate(**arguments)
+
+
+@pytest.mark.parametrize(("y_true", "message"), [
+    ([["cat", "dog", ""], ["dog", "", ""]], "`y_true` must hold numbers, got text.*MultiLabelBinarizer"),
+    ([{"cat"}, {"dog"}], r"`y_true` must be a matrix N x K of numbers, got objects in shape \(2,\).*MultiLabelBinarizer"),
+    (np.array([[0, "1", 1], [1, 0, 0]], dtype=object), "`y_true` must hold numbers, got '1' in row 0, column 1"),
+    (pd.DataFrame({"a": [0, None], "b": [1, 0], "c": [1, 0]}, dtype="boolean"), "got <NA> in row 1, column 0"),
+    (Y + 1j, "`y_true` must hold numbers, got dtype complex"),
+    (np.ma.masked_equal(Y, 0), "`y_true` must be an array without a mask"),
+])  # fmt: skip
+def test_what_is_no_number(y_true, message):
+    with pytest.raises(TypeError, match=message):
+        mleval.evaluate(y_true, S)
+
+
+@pytest.mark.parametrize("kind", [
+    np.bool_, np.uint8, np.int64, np.float32, object, "boolean", "Int64",
+    lambda a: sparse.csr_array(a), lambda a: sparse.lil_array(a)])
+def test_every_kind_of_number_will_do(kind):
+    if isinstance(kind, str):
+        y = pd.DataFrame(Y).astype(kind)
+    else:
+        y = kind(Y) if not isinstance(kind, type) else Y.astype(kind)
+    expected = mleval.evaluate(Y, S, Y).measures
+    assert mleval.evaluate(y, S, y).measures == expected
+    assert mleval.evaluate(y, sparse.csr_array(S), Y).measures == expected
+    assert mleval.evaluate(Y, S, y).measures == expected
+
+
+def test_unsigned_truth_does_not_wrap_round():
+    assert mleval.evaluate(Y.astype(np.uint8), S.astype(np.float16)).measures["soft_subset_loss"] == pytest.approx(0.55, abs=1e-3)
+
+
+def test_integer_scores():
+    ev = mleval.evaluate(Y, (S * 10).astype(int), threshold=5)
+    assert ev.measures["f1"] == mleval.evaluate(Y, S).measures["f1"]
+    assert ev.measures["average_precision"] == mleval.evaluate(Y, S).measures["average_precision"]
+
+
+def test_frames_must_agree():
+    y = pd.DataFrame(Y, columns=list("abc"), index=["i", "j"])
+    s = pd.DataFrame(S, columns=list("abc"), index=["i", "j"])
+    ev = mleval.evaluate(y, s)
+    assert ev.label_names == ("a", "b", "c") and ev.instances.index.tolist() == ["i", "j"]
+    with pytest.raises(ValueError, match=r"`y_score` must have the columns of `y_true` in the same order, got 'b' where "
+                                         r"`y_true` has 'a' \(2 of 3 differ\)"):
+        mleval.evaluate(y, s[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="`y_score` must have the index of `y_true` in the same order, got 'j' where .* 'i'"):
+        mleval.evaluate(y, s.iloc[::-1])
+    assert mleval.evaluate(y, s.to_numpy()).measures == ev.measures
+
+
+@pytest.mark.parametrize("conventions", ["sklearn", "mulan"])
+def test_extremes_give_numbers(conventions):
+    def both(y, s):
+        ev = mleval.evaluate(y, s, conventions=conventions)
+        assert not any(np.isnan(v) for v in ev.measures.values())
+        return ev.measures
+
+    one = both([[1], [0]], [[0.9], [0.2]])  # K = 1
+    assert one["ranking_loss"] == 0 and one["coverage"] == 0 and one["hamming_loss"] == 0 and one["one_error"] == 0.5
+    assert one["binomial_area"] == 0 and one["soft_binomial_area"] == pytest.approx(0.15)
+    empty = both(np.zeros((3, 4)), np.zeros((3, 4)))
+    assert empty["f1"] == empty["micro_f1"] == empty["macro_f1"] == (conventions == "mulan")
+    assert empty["subset_accuracy"] == 1 and empty["coverage"] == 0 and empty["one_error"] == 1
+    full = both(np.ones((3, 4)), np.ones((3, 4)))
+    assert full["f1"] == full["average_precision"] == 1 and full["coverage"] == 3 and full["ranking_loss"] == 0
+    assert both(Y[:1], S[:1])["one_error"] == 0  # N = 1
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), [
+    (([["c"], ["d"]], [["c"]]), ValueError, r"`pred_sets` must hold as many instances as `true_sets` \(2\), got 1"),
+    (([["x"]], [["c"]]), ValueError, "`true_sets` must hold classes of the hierarchy.*'x'"),
+    ((["cat"], [["c"]]), TypeError, "`true_sets` must hold a set of classes for each instance, got 'cat'"),
+    (([], []), ValueError, "`true_sets` must"),
+    ((sparse.csr_array(Y), [["c"], []]), ValueError, "`true_sets` must have one column for each of the 4 classes"),
+])  # fmt: skip
+def test_class_sets(arguments, kind, message):
+    h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
+    with pytest.raises(kind, match=message):
+        mleval.evaluate_hierarchical(*arguments, h)

@@ -1,0 +1,333 @@
+"""The Evaluation: one pass, folds, merging, batches, tables, serialisation, hierarchies."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import mlflow_mleval as mleval
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures import dependence
+from mlflow_mleval.measures.registry import MEASURES, SETS
+
+RNG = np.random.default_rng(3)
+N, K = 60, 7
+Y = (RNG.random((N, K)) < 0.3).astype(int)
+S = RNG.random((N, K)).round(1)
+P = (RNG.random((N, K)) < 0.3).astype(int)
+FOLDS = RNG.integers(0, 4, N)
+
+
+def same(a, b, tolerance=1e-12):
+    """Two evaluations of the same instances: counts equal, everything else close."""
+    assert a.measures == pytest.approx(b.measures, abs=tolerance, rel=tolerance)
+    assert a.absent == b.absent and a.statistics == b.statistics and list(a.sums) == list(b.sums)
+    pd.testing.assert_frame_equal(a.folds, b.folds, rtol=tolerance, atol=tolerance)
+    pd.testing.assert_frame_equal(a.labels, b.labels, rtol=tolerance)
+    for kind in ("hard", "soft") if a.total.errors is not None else ("hard",):
+        np.testing.assert_allclose(a.profile(kind=kind).losses, b.profile(kind=kind).losses, atol=tolerance)
+
+
+# ---- one pass --------------------------------------------------------------------------------------------------------
+
+
+def test_means_of_instances_are_the_measures():
+    ev = mleval.evaluate(Y, S, P)
+    for name in (*SETS["example"], *SETS["ranking"], "soft_hamming_loss", "soft_subset_loss"):
+        assert ev.instances[name].mean() == pytest.approx(ev.measures[name], abs=1e-12)
+    assert ev.instances.true_labels.tolist() == Y.sum(axis=1).tolist()
+    assert ev.instances.predicted_labels.tolist() == P.sum(axis=1).tolist()
+    assert "fold" not in ev.instances and mleval.evaluate(Y, S, instances=False).instances is None
+
+
+def test_labels_count_what_happens_to_each_label():
+    table = mleval.evaluate(Y, y_pred=P, label_names=list("abcdefg")).labels
+    assert table.index.tolist() == list("abcdefg") and table.index.name == "label"
+    assert table.tp.tolist() == (Y & P).sum(axis=0).tolist()
+    assert table.fp.tolist() == ((1 - Y) & P).sum(axis=0).tolist()
+    assert table.fn.tolist() == (Y & (1 - P)).sum(axis=0).tolist()
+    assert (table.tp + table.fp + table.fn + table.tn == N).all()
+    assert table.precision["a"] == pytest.approx(table.tp["a"] / (table.tp["a"] + table.fp["a"]))
+
+
+def test_statistics():
+    y, p = [[0, 0], [1, 0], [1, 1], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]]
+    assert mleval.evaluate(y, y_pred=p).statistics == {
+        "n_instances": 4, "n_labels": 2, "empty_truth": 2, "empty_prediction": 3, "cardinality_true": 0.75,
+        "cardinality_pred": 0.25}
+
+
+def test_doubts_are_listed():
+    assert mleval.evaluate(Y[Y.any(axis=1)], S[Y.any(axis=1)]).warnings == ()
+    y = [[1, 0], [0, 0]]
+    assert ["no true label" in w for w in mleval.evaluate(y, y_pred=y).warnings] == [True, False]
+    assert "no probabilities" in mleval.evaluate(Y, S * 3).warnings[-1]
+    assert not any("no probabilities" in w for w in mleval.evaluate(Y, S * 3, threshold=1.5).warnings)
+
+
+def test_every_measure_is_there_or_absent_with_a_reason():
+    for ev in (mleval.evaluate(Y, S, P), mleval.evaluate(Y, y_pred=P), mleval.evaluate(Y, S * 3)):
+        assert ev.measures.keys() | ev.absent.keys() == MEASURES.keys() and not ev.measures.keys() & ev.absent.keys()
+        assert not any(np.isnan(v) for v in ev.measures.values()) and all(ev.absent.values())
+
+
+def test_without_scores_the_ranking_is_absent_not_nan():
+    ev = mleval.evaluate(Y, y_pred=P)
+    for name in (*SETS["ranking"], "soft_hamming_loss", "soft_binomial_area"):
+        assert ev.absent[name] == "no `y_score` was given"
+    assert "binomial_area" in ev.measures and ev.profile().kind == "hard"
+
+
+def test_scores_of_any_range_give_the_ranking_but_no_soft_loss():
+    ev = mleval.evaluate(Y, S * 2 - 0.5)
+    assert set(SETS["ranking"]) <= ev.measures.keys()
+    assert ev.absent["soft_hamming_loss"] == "it needs scores in [0, 1], and `y_score` reaches from -0.5 to 1.5"
+    assert "soft_hamming_loss" not in ev.instances
+    with pytest.raises(ValueError, match="`kind` must be 'hard' here.*reaches from -0.5 to 1.5"):
+        ev.profile()
+
+
+def test_mulan_leaves_empty_truths_out_of_average_precision():
+    y, s = [[1, 0], [0, 0]], [[0.2, 0.9], [0.5, 0.1]]
+    ev = mleval.evaluate(y, s, conventions="mulan")
+    assert ev.measures["average_precision"] == 0.5 and np.isnan(ev.instances.average_precision[1])
+    ev = mleval.evaluate(y[1:], s[1:], conventions="mulan")
+    assert ev.absent["average_precision"] == "it is not defined for 1 of 1 instances"
+
+
+def test_the_threshold_itself_is_predicted():
+    assert mleval.evaluate([[1, 1]], [[0.5, 0.499]]).labels.predicted.tolist() == [1, 0]
+    assert mleval.evaluate([[1, 1]], [[0.5, 0.5]], threshold=[0.4, 0.6]).threshold == (0.4, 0.6)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, pd.DataFrame, np.asfortranarray,
+                                  lambda a: a.astype(float), lambda a: a.astype(np.float32), lambda a: a.tolist()])
+def test_every_kind_of_matrix_gives_the_same(kind):
+    reference = mleval.evaluate(Y, np.float32(S), P, folds=FOLDS)
+    same(mleval.evaluate(kind(Y), kind(np.float32(S)), kind(P), folds=FOLDS), reference)
+    same(mleval.evaluate(kind(Y), y_pred=kind(P), folds=FOLDS), mleval.evaluate(Y, y_pred=P, folds=FOLDS))
+    same(mleval.evaluate(kind(Y), np.float32(S), P, folds=FOLDS), reference)
+
+
+def test_the_caller_keeps_his_matrix():
+    y = sparse.csr_array((np.array([1, 1, 0]), ([0, 0, 1], [1, 2, 0])), shape=(2, 3))  # with a stored zero
+    ev = mleval.evaluate(y, y_pred=y)
+    assert ev.statistics["cardinality_true"] == 1 and y.nnz == 3 and y.dtype == int
+
+
+def test_profiles_are_those_of_the_arrays():
+    ev = mleval.evaluate(Y, S, P, folds=FOLDS)
+    np.testing.assert_allclose(ev.profile().losses, dependence.loss_profile(Y, S).losses, atol=1e-12)
+    hard = ev.profile("polynomial", alphas=[1, 3], kind="hard")
+    np.testing.assert_allclose(hard.losses, dependence.loss_profile(Y, P, "polynomial", [1, 3]).losses, atol=1e-12)
+    assert ev.profile(ks=[2]).parameters.tolist() == [2]
+    with pytest.raises(ValueError, match="`alphas` must not be given for the binomial family"):
+        ev.profile(alphas=[2])
+
+
+# ---- folds -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fold_is_evaluated_like_its_instances_alone():
+    ev = mleval.evaluate(Y, S, P, folds=FOLDS, conventions="mulan")
+    assert ev.folds.index.tolist() == [0, 1, 2, 3] and ev.fold_sizes.tolist() == np.bincount(FOLDS).tolist()
+    for key in range(4):
+        rows = key == FOLDS
+        alone = mleval.evaluate(Y[rows], S[rows], P[rows], conventions="mulan")
+        assert ev.folds.loc[key].to_dict() == pytest.approx(alone.measures, abs=1e-12)
+        assert ev.fold(key).measures == pytest.approx(alone.measures, abs=1e-12)
+        pd.testing.assert_frame_equal(ev.fold(key).instances.drop(columns="fold").reset_index(drop=True), alone.instances)
+    assert ev.instances.fold.tolist() == FOLDS.tolist()
+    assert ev.measures == pytest.approx(mleval.evaluate(Y, S, P, conventions="mulan").measures, abs=1e-12)
+    assert ev.fold_means()["f1"] == pytest.approx(ev.folds.f1.mean())
+    with pytest.raises(KeyError, match="no fold 9; the evaluation has 0, 1, 2, 3"):
+        ev.fold(9)
+
+
+def test_without_folds_there_is_no_row():
+    ev = mleval.evaluate(Y, S)
+    assert ev.folds.empty and ev.fold_sizes.empty and list(ev.folds) == list(ev.measures) and ev.fold_means() == ev.measures
+
+
+def test_times_are_of_folds_and_add_up():
+    ev = mleval.evaluate(Y, S, folds=FOLDS, fit_time={0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0})
+    assert ev.measures["fit_time"] == 10 and ev.folds.fit_time.tolist() == [1, 2, 3, 4]
+    assert ev.absent["predict_time"] == "it was not measured, or not of all parts"
+    assert mleval.evaluate(Y, S, folds=2, predict_time=1.5).folds.predict_time.tolist() == [1.5]
+    with pytest.raises(ValueError, match="`fit_time` must be a mapping with one number for each of the 4 folds"):
+        mleval.evaluate(Y, S, folds=FOLDS, fit_time=1.0)
+
+
+# ---- merge -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 5), min_size=N, max_size=N), st.randoms(use_true_random=False),
+    st.sampled_from(["sklearn", "mulan"]), st.booleans(), st.sampled_from([1.0, 3.0]))
+def test_parts_in_any_order_and_grouping_are_the_whole(part, random, conventions, folded, scale):
+    part = np.array(part)
+    options = {"conventions": conventions}
+    whole = mleval.evaluate(Y, S * scale, P, folds=FOLDS if folded else None, **options)
+    pool = [
+        mleval.evaluate(Y[rows], S[rows] * scale, P[rows], folds=FOLDS[rows] if folded else None, **options)
+        for rows in (np.flatnonzero(part == i) for i in range(6)) if len(rows)
+    ]
+    while len(pool) > 1:
+        random.shuffle(pool)
+        take = random.randint(2, len(pool))
+        pool = [mleval.merge(pool[:take]), *pool[take:]]
+    same(pool[0], whole)
+
+
+def test_many_additions_leave_no_trace():
+    """Adding 0.1 a hundred thousand times in plain floats is off by 1e-8."""
+    ev = mleval.evaluate([[1, 0, 0]], [[0.1, 0.3, 0.2]])
+    whole = ev.total
+    for _ in range(99_999):
+        whole = whole + ev.total
+    assert whole.means == pytest.approx(ev.total.means, abs=1e-15)
+    np.testing.assert_allclose(whole.errors.sum(axis=0) / whole.n, ev.total.errors.sum(axis=0), rtol=1e-15)
+
+
+def test_scores_out_of_range_in_one_part_show_in_the_whole():
+    parts = [mleval.evaluate(Y[:30], S[:30]), mleval.evaluate(Y[30:], S[30:] * 2)]
+    for order in (parts, parts[::-1]):
+        assert "reaches from 0 to 2" in mleval.merge(order).absent["soft_hamming_loss"]
+
+
+def test_merging_folds_is_evaluating_with_folds():
+    parts = [mleval.evaluate(Y[key == FOLDS], S[key == FOLDS], folds=key, fit_time=1) for key in (2, 0, 3, 1)]
+    ev = mleval.merge(parts)
+    same(ev, mleval.evaluate(Y, S, folds=FOLDS, fit_time=dict.fromkeys(range(4), 1)))
+    assert len(ev.instances) == N and sorted(ev.instances.fold) == sorted(FOLDS)
+    assert mleval.merge([parts[0], mleval.evaluate(Y, S, folds=9, instances=False)]).instances is None
+
+
+@pytest.mark.parametrize(("other", "message"), [
+    ({"label_names": list("abcdefh")}, r"agree in label_names, got 'g' and 'h' \(number 6\) at positions 0 and 1"),
+    ({"conventions": "mulan"}, "agree in conventions, got 'sklearn' and 'mulan'"),
+    ({"threshold": 0.25}, "agree in threshold, got 0.5 and 0.25"),
+    ({"y_pred": P}, r"agree in inputs, got \('y_score',\) and \('y_score', 'y_pred'\)"),
+    ({"folds": 1}, "must all have folds or none, got both at positions 0 and 1"),
+])  # fmt: skip
+def test_unlike_parts_are_refused_and_the_difference_is_named(other, message):
+    first = mleval.evaluate(Y, S, label_names=list("abcdefg"))
+    with pytest.raises(ValueError, match=message):
+        mleval.merge([first, mleval.evaluate(Y, S, **({"label_names": list("abcdefg")} | other))])
+
+
+def test_merge_needs_evaluations():
+    with pytest.raises(ValueError, match="at least one"):
+        mleval.merge([])
+    with pytest.raises(TypeError, match="got dict at position 1"):
+        mleval.merge([mleval.evaluate(Y, S), {}])
+
+
+# ---- batches ---------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_the_whole(capsys):
+    batches = ({"y_true": Y[i : i + 7], "y_score": S[i : i + 7], "folds": FOLDS[i : i + 7]} for i in range(0, N, 7))
+    same(mleval.evaluate_batches(batches, threshold=0.3), mleval.evaluate(Y, S, folds=FOLDS, threshold=0.3))
+    same(mleval.evaluate_batches([(Y, S), (Y, S)]), mleval.evaluate(np.vstack([Y, Y]), np.vstack([S, S])))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_goes_to_standard_error(capsys):
+    mleval.evaluate_batches([(Y, S), (Y, S)], progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "[####################] 2/2 batches" in err and err.endswith("\n")
+    mleval.evaluate_batches(iter([(Y, S)] * 3), progress=True)
+    assert capsys.readouterr().err.endswith("\n")
+
+
+def test_a_bad_batch_is_numbered():
+    with pytest.raises(ValueError, match="batch 1: `y_score` must have the shape"):
+        mleval.evaluate_batches([(Y, S), (Y, S[:3])])
+    with pytest.raises(ValueError, match="at least one batch"):
+        mleval.evaluate_batches([])
+
+
+# ---- keeping ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_survives_json_and_pickle():
+    h = mleval.Hierarchy([("root", name) for name in "abcdefg"])
+    ev = mleval.evaluate(Y, S, folds=FOLDS, label_names=list("abcdefg"), hierarchy=h, fit_time=dict.fromkeys(range(4), 2))
+    for copy in (Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))), pickle.loads(pickle.dumps(ev))):
+        same(copy, ev, tolerance=0)
+        same(mleval.merge([copy, ev]), mleval.merge([ev, copy]))
+
+
+def test_repr_is_short():
+    text = repr(mleval.evaluate(Y, S, folds=FOLDS))
+    assert text.startswith("Evaluation(60 instances, 7 labels, 4 folds, f1 ") and len(text) < 100
+
+
+# ---- hierarchies -----------------------------------------------------------------------------------------------------
+
+TREE = [("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e"), ("b", "f"), ("f", "g")]
+LEAVES = list("abcdefg")
+
+
+def sets(matrix):
+    return [[LEAVES[j] for j in np.flatnonzero(row)] for row in matrix]
+
+
+def test_flat_and_hierarchical_measures_together():
+    h = mleval.Hierarchy(TREE)
+    both = mleval.evaluate(Y, S, P, label_names=LEAVES, hierarchy=h, folds=FOLDS)
+    flat = mleval.evaluate(Y, S, P, label_names=LEAVES, folds=FOLDS)
+    own = mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS)
+    assert own.measures.keys() & flat.measures.keys() == set()
+    assert both.measures == pytest.approx({**flat.measures, **own.measures}, abs=1e-12)
+    pd.testing.assert_frame_equal(both.instances[list(own.instances)], own.instances)
+    assert own.absent["f1"] == "it needs label matrices: use `evaluate` with `hierarchy`"
+    assert flat.absent["h_f1"] == "no `hierarchy` was given"
+
+
+def test_predictions_by_threshold_reach_the_hierarchy():
+    h = mleval.Hierarchy(TREE)
+    by_score = mleval.evaluate(Y, S, label_names=LEAVES, hierarchy=h, threshold=0.7)
+    by_sets = mleval.evaluate_hierarchical(sets(Y), sets(S >= 0.7), h)
+    assert {n: by_score.measures[n] for n in by_sets.measures} == pytest.approx(by_sets.measures, abs=1e-12)
+
+
+def test_hierarchical_parts_are_the_whole():
+    h = mleval.Hierarchy(TREE)
+    whole = mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS, max_distance=3)
+    parts = [mleval.evaluate_hierarchical(sets(Y[i::3]), sets(P[i::3]), h, folds=FOLDS[i::3], max_distance=3) for i in range(3)]
+    same(mleval.merge(parts[::-1]), whole)
+    with pytest.raises(ValueError, match="agree in hierarchy, got max_distance 3 and 5"):
+        mleval.merge([whole, mleval.evaluate_hierarchical(sets(Y), sets(P), h, folds=FOLDS)])
+    other = mleval.Hierarchy([*TREE[:-1], ("e", "g")])
+    with pytest.raises(ValueError, match="agree in hierarchy, got hierarchy '.*' and '.*'"):
+        mleval.merge([whole, mleval.evaluate_hierarchical(sets(Y), sets(P), other, folds=FOLDS, max_distance=3)])
+
+
+def test_tree_induced_error_is_of_single_labels_only():
+    h = mleval.Hierarchy(TREE)
+    assert mleval.evaluate_hierarchical([["c"], ["d"]], [["c"], ["e"]], h).measures["tree_induced_error"] == 2
+    several = mleval.evaluate_hierarchical([["c"], ["d", "e"]], [["c"], ["e"]], h)
+    assert several.absent["tree_induced_error"] == "it is not defined for 1 of 2 instances"
+
+
+def test_chosen_families_only():
+    h = mleval.Hierarchy(TREE)
+    ev = mleval.evaluate_hierarchical(sets(Y), sets(P), h, measures=["set"])
+    assert "h_f1" in ev.measures and ev.absent["lca_f1"] == ev.absent["gie"] == "it was not asked for"
+    same(mleval.merge([ev, Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))]), mleval.merge([ev, ev]))
+
+
+def test_label_names_must_be_classes():
+    h = mleval.Hierarchy(TREE)
+    with pytest.raises(ValueError, match="`label_names` must be classes of `hierarchy`, got 2 others: 0, 3"):
+        mleval.evaluate(Y, S, label_names=[0, "a", "b", 3, "c", "d", "e"], hierarchy=h)
+    with pytest.raises(TypeError, match="`hierarchy` must be given with 'max_distance'"):
+        mleval.evaluate(Y, S, max_distance=4)
