@@ -271,7 +271,7 @@ def test_a_chain_that_falls_is_named_when_it_is_needed():
     (lambda: Capacity.weighted([1, -1]), "`weights` must be a sequence of finite numbers"),
     (lambda: Capacity.weighted([1, 1], relevant_weight=0), "`relevant_weight` must be positive and finite, got 0"),
     (lambda: Capacity.weighted([1, 1], lambda x: 4 * x * (1 - x)), "normalised"),
-    (lambda: Capacity.binomial(3, 4), r"`ks` must be integers in 1\.\.3"),
+    (lambda: Capacity.binomial(3, 4), r"`k` must be an integer in 1\.\.3"),
     (lambda: Capacity.counting([0], 0), "`n_labels` must be a positive integer, got 0"),
     (lambda: Capacity.from_function(len, 70, argument="mask"), "`n_labels` must be at most 62 for bitmasks, got 70"),
     (lambda: Capacity.from_function(len, 3, argument="list"), "`argument` must be one of 'set', 'mask', got 'list'"),

@@ -306,12 +306,14 @@ def test_an_entry_stored_twice_counts_as_its_sum():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: binomial_loss([[0, 1]], [[0, 1]], 3), r"`ks` must be integers in 1\.\.2, the number of labels, got \[3.0\]"),
-    (lambda: binomial_loss([[0, 1]], [[0, 1]], 1.5), "`ks` must be integers"),
-    (lambda: polynomial_loss([[0, 1]], [[0, 1]], 0.5), "`alphas` must be finite numbers of at least 1"),
-    (lambda: polynomial_loss([[0, 1]], [[0, 1]], np.inf), "`alphas` must be finite"),
+    (lambda: binomial_loss([[0, 1]], [[0, 1]], 3), r"`k` must be an integer in 1\.\.2, the number of labels, got 3\."),
+    (lambda: binomial_loss([[0, 1]], [[0, 1]], 1.5), "`k` must be an integer .* got 1.5"),
+    (lambda: polynomial_loss([[0, 1]], [[0, 1]], 0.5), "`alpha` must be a finite number of at least 1, got 0.5"),
+    (lambda: polynomial_loss([[0, 1]], [[0, 1]], np.inf), "`alpha` must be a finite number .* got inf"),
     (lambda: binomial_weights(0), "`n_labels` must be a positive integer"),
-    (lambda: binomial_weights(3, [[1, 2]]), "`ks` must be one number or a sequence"),
+    (lambda: binomial_weights(3, [[1, 2]]), "`k` must be a number or a sequence"),
+    (lambda: binomial_weights(3, [0, 1, 4, 5, 6]), "got 0, 4, 5 and 1 more"),
+    (lambda: binomial_loss([[0, 1]], [[0, 1]], [1, 2]), r"`k` must be one number, got \[1, 2\]\. `loss_profile` takes several"),
     (lambda: order_statistic_sums([[0, 1]], [[0.5, np.nan]]), r"`y_score` must lie in \[0, 1\], got nan in row 0, column 1 "),
     (lambda: order_statistic_sums([[0, 1]], sparse.csr_array([[0, 1.5]])), "got 1.5 in row 0, column 1"),
     (lambda: order_statistic_sums([[0, 1], [1, 1]], [[-0.1, 2], [0, 0]]), r"got -0.1 in row 0, column 0 \(2 such cells\)"),

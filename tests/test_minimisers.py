@@ -108,7 +108,8 @@ def test_many_labels_with_few_open_questions():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: bayes_optimal([[0, 1]], [1], "cubic", 1), "`loss` must be one of 'binomial', 'polynomial', got 'cubic'"),
     (lambda: bayes_optimal([[0, 1]], [1]), "`parameter` must be k or alpha of the binomial loss, got None"),
-    (lambda: bayes_optimal([[0, 1]], [1], "binomial", 3), r"`ks` must be integers in 1\.\.2"),
+    (lambda: bayes_optimal([[0, 1]], [1], "binomial", 3), r"`k` must be an integer in 1\.\.2"),
+    (lambda: bayes_optimal([[0, 1]], [1], "binomial", [1, 2]), r"`k` must be one number, got \[1, 2\]"),
     (lambda: bayes_optimal([[0, 1]], [0.9], "binomial", 1), "`probabilities` must not be negative and sum to 1, got .* of 0.9"),
     (lambda: bayes_optimal([[0, 1]] * 2, [1.5, -0.5], "binomial", 1), "got a smallest of -0.5"),
     (lambda: bayes_optimal([[0, 1]], [0.5, 0.5], "binomial", 1), r"`probabilities` must be one per label set, shape \(1,\)"),
@@ -188,7 +189,7 @@ def test_it_is_a_scikit_learn_estimator():
 @pytest.mark.parametrize(("make", "message"), [
     (lambda X, Y: NearestNeighbourMinimiser(61).fit(X, Y), "`n_neighbors` must be .* from 1 to .* n_samples = 60, got 61"),
     (lambda X, Y: NearestNeighbourMinimiser(0).fit(X, Y), "`n_neighbors` must be an integer from 1"),
-    (lambda X, Y: NearestNeighbourMinimiser(parameter=6).fit(X, Y), r"`ks` must be integers in 1\.\.5"),
+    (lambda X, Y: NearestNeighbourMinimiser(parameter=6).fit(X, Y), r"`k` must be an integer in 1\.\.5"),
     (lambda X, Y: NearestNeighbourMinimiser(loss="f1").fit(X, Y), "`loss` must be one of"),
     (lambda X, Y: NearestNeighbourMinimiser().fit(X, 2 * Y), "`y` must hold only 0 and 1, got 2"),
     (lambda X, Y: NearestNeighbourMinimiser().fit(X, Y.sum(axis=1)), "`y` must be a matrix of 0 and 1, got a multiclass target"),

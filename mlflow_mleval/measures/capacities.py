@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures.dependence import binomial_weights, polynomial_weights
+from mlflow_mleval.measures.dependence import label_count, owa_weights
 from mlflow_mleval.measures.pairs import error_blocks, truth_and_scores
 from mlflow_mleval.validation import one_of
 
@@ -75,7 +75,7 @@ class Capacity(ABC):
             Not monotone or not normalised; the sets are named.
         """
         one_of(argument, "argument", ("set", "mask"))
-        n_labels = _size(n_labels)
+        n_labels = label_count(n_labels)
         if argument == "mask" and n_labels > 62:
             raise ValueError(f"`n_labels` must be at most 62 for bitmasks, got {n_labels}. Use argument='set'.")
         asked = _Function(n_labels, function, argument == "mask", relevance)._checked()
@@ -111,7 +111,7 @@ class Capacity(ABC):
         >>> pairs({0, 1}), pairs({0, 1}, relevant={0})
         (0.5, 0.6666666666666666)
         """
-        n_labels = _size(n_labels)
+        n_labels = label_count(n_labels)
         if not isinstance(masses, Mapping):
             masses = np.asarray(masses, dtype=float)
             if n_labels > MOST_TABULATED or masses.shape != (1 << n_labels,):
@@ -167,7 +167,7 @@ class Capacity(ABC):
         Traceback (most recent call last):
         ValueError: `v` must be non-decreasing, got v(1/3) = 0.5 > v(2/3) = 0.4 (1 such pair). ...
         """
-        n_labels = _size(n_labels)
+        n_labels = label_count(n_labels)
         values = np.array([v(j / n_labels) for j in range(n_labels + 1)] if callable(v) else v, dtype=float)
         if values.shape != (n_labels + 1,):
             raise ValueError(f"`v` must have {n_labels + 1} values, v(0), v(1/{n_labels}), …, v(1), got shape {values.shape}.")
@@ -183,13 +183,21 @@ class Capacity(ABC):
 
     @classmethod
     def binomial(cls, n_labels: int, k: int) -> Capacity:
-        """The counting capacity C(|A|, k) / C(K, k): only sets of k right labels are worth something (eq. 18)."""
-        return _Counting(_size(n_labels), binomial_weights(n_labels, k)[0])
+        """The counting capacity C(|A|, k) / C(K, k), k in 1..K: only sets of k right labels are worth something (eq. 18).
+
+        >>> Capacity.binomial(4, 2)({0, 1, 3})
+        0.5
+        """
+        return _Counting(label_count(n_labels), owa_weights("binomial", n_labels, k))
 
     @classmethod
     def polynomial(cls, n_labels: int, alpha: float) -> Capacity:
-        """The counting capacity (|A|/K)^alpha, alpha >= 1 (eq. 17)."""
-        return _Counting(_size(n_labels), polynomial_weights(n_labels, alpha)[0])
+        """The counting capacity (|A|/K)^alpha, alpha >= 1: the larger, the more a large set is worth (eq. 17).
+
+        >>> Capacity.polynomial(4, 2)({0, 1})
+        0.25
+        """
+        return _Counting(label_count(n_labels), owa_weights("polynomial", n_labels, alpha))
 
     @classmethod
     def weighted(
@@ -437,12 +445,6 @@ class _Weighted(Capacity):
 
 
 # ---- sets --------------------------------------------------------------------------------------------------------------
-
-
-def _size(n_labels: int) -> int:
-    if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 1:
-        raise ValueError(f"`n_labels` must be a positive integer, got {n_labels!r}.")
-    return int(n_labels)
 
 
 def _masks(members: NDArray[np.bool_]) -> NDArray[np.int64]:

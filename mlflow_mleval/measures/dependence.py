@@ -17,7 +17,8 @@ from scipy import sparse
 from mlflow_mleval.measures.pairs import blocks, error_blocks, truth_and_scores
 from mlflow_mleval.validation import binary_matrix, matrix_shape, one_of, same_shape
 
-FAMILIES = ("binomial", "polynomial")
+_NAMES = {"binomial": "k", "polynomial": "alpha"}
+FAMILIES = tuple(_NAMES)
 
 #: Default exponents of the polynomial profile: ten a decade from 1 to 1000. A coarse grid: the loss moves by a few per cent
 #: from one exponent to the next; pass your own exponents where a curve must be finer.
@@ -109,25 +110,47 @@ def _weights(family: str, n_labels: int, parameters: NDArray[Any], n_largest: in
     return np.exp(at * log_share) * -np.expm1(at * log_step)
 
 
-def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDArray[Any]:
-    """The checked parameters of a family, or its default ones."""
+def label_count(n_labels: int) -> int:
+    """The number of labels, if it is one; else a ValueError."""
     if isinstance(n_labels, bool) or int(n_labels) != n_labels or n_labels < 1:
         raise ValueError(f"`n_labels` must be a positive integer, got {n_labels!r}.")
+    return int(n_labels)
+
+
+def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.float64]:
+    """The weights of one loss of a family, shape (K,).
+
+    Raises
+    ------
+    ValueError
+        An unknown family; anything but one parameter, in its range.
+
+    >>> owa_weights("binomial", 3, 2).round(3)
+    array([0.667, 0.333, 0.   ])
+    """
+    if np.ndim(parameter):
+        raise ValueError(f"`{_NAMES[family]}` must be one number, got {parameter!r}. `loss_profile` takes several.")
+    return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
+
+
+def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDArray[Any]:
+    """The checked parameters of a family, or its default ones."""
+    n_labels = label_count(n_labels)
     if one_of(family, "family", FAMILIES) == "binomial":
-        name, want = "ks", f"integers in 1..{n_labels}, the number of labels"
-        values = np.arange(1, n_labels + 1) if parameters is None else np.atleast_1d(np.asarray(parameters, dtype=float))
-        bad = ~((values >= 1) & (values <= n_labels) & (values == np.floor(values)))
-        kind: type = np.int64
+        values = np.arange(1, n_labels + 1) if parameters is None else np.asarray(parameters, dtype=float)
+        good = (values >= 1) & (values <= n_labels) & (values == np.floor(values))
+        want = f"an integer in 1..{n_labels}, the number of labels"
     else:
-        name, want = "alphas", "finite numbers of at least 1"
-        values = ALPHAS if parameters is None else np.atleast_1d(np.asarray(parameters, dtype=float))
-        bad = ~((values >= 1) & np.isfinite(values))
-        kind = np.float64
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"`{name}` must be one number or a sequence of them, got an array of shape {values.shape}.")
-    if bad.any():
-        raise ValueError(f"`{name}` must be {want}, got {values[bad][:5].tolist()} ({bad.sum()} of {len(values)}).")
-    return values.astype(kind)
+        values = ALPHAS if parameters is None else np.asarray(parameters, dtype=float)
+        good = (values >= 1) & np.isfinite(values)
+        want = "a finite number of at least 1"
+    if values.ndim > 1 or not values.size:
+        raise ValueError(f"`{_NAMES[family]}` must be a number or a sequence of them, got an array of shape {values.shape}.")
+    if not good.all():
+        bad = values[~good]
+        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+        raise ValueError(f"`{_NAMES[family]}` must be {want}, got {', '.join(f'{v:g}' for v in bad[:3])}{more}.")
+    return np.atleast_1d(values).astype(np.int64 if family == "binomial" else np.float64)
 
 
 # ---- what a profile is made of -----------------------------------------------------------------------------------------
@@ -519,7 +542,7 @@ def binomial_loss(y_true: Any, y_score: Any, k: int, *, per_instance: bool = Fal
     array([0.6667, 0.    ])
     """
     y_true, y_score = truth_and_scores(y_true, y_score)
-    return _owa(y_true, y_score, binomial_weights(y_true.shape[1], k)[0], per_instance)
+    return _owa(y_true, y_score, owa_weights("binomial", y_true.shape[1], k), per_instance)
 
 
 def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bool = False) -> Any:
@@ -551,7 +574,7 @@ def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bo
     0.75
     """
     y_true, y_score = truth_and_scores(y_true, y_score)
-    return _owa(y_true, y_score, polynomial_weights(y_true.shape[1], alpha)[0], per_instance)
+    return _owa(y_true, y_score, owa_weights("polynomial", y_true.shape[1], alpha), per_instance)
 
 
 def _owa(y_true: Any, y_score: Any, weights: NDArray[np.float64], per_instance: bool) -> Any:

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mlflow_mleval.measures.capacities import MOST_TABULATED, Capacity
-from mlflow_mleval.measures.dependence import FAMILIES, binomial_weights, polynomial_weights
+from mlflow_mleval.measures.dependence import FAMILIES, binomial_weights, owa_weights, polynomial_weights
 from mlflow_mleval.validation import binary_matrix, one_of
 
 MAX_CANDIDATES = 2**18
@@ -101,7 +101,8 @@ def bayes_optimal(
     if not isinstance(loss, Capacity):
         if parameter is None:
             raise ValueError(f"`parameter` must be k or alpha of the {loss} loss, got None.")
-        found, expected = _minimise(label_sets, probabilities, _losses_by_errors(loss, parameter, n_labels), max_candidates)
+        weights = owa_weights(one_of(loss, "loss", FAMILIES), n_labels, parameter)
+        found, expected = _minimise(label_sets, probabilities, _losses_by_errors(weights[None]), max_candidates)
         return Optimum(found[0], float(expected[0]))
     if parameter is not None:
         raise ValueError(f"`parameter` must be left out with a capacity, got {parameter!r}.")
@@ -194,7 +195,7 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         self.label_sets_ = y.toarray() if sparse.issparse(y) else y
         self.n_labels_ = y.shape[1]
         self.classes_ = np.arange(self.n_labels_)
-        _losses_by_errors(self.loss, self.parameter, self.n_labels_)
+        owa_weights(one_of(self.loss, "loss", FAMILIES), self.n_labels_, self.parameter)  # refuses bad ones now, not later
         self.neighbours_ = NearestNeighbors(n_neighbors=self.n_neighbors, metric="manhattan").fit(X)
         return self
 
@@ -224,7 +225,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
-        losses = _losses_by_errors(self.loss, parameters, self.n_labels_)
+        weights_of = binomial_weights if self.loss == "binomial" else polynomial_weights
+        losses = _losses_by_errors(weights_of(self.n_labels_, parameters))
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         found = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):
@@ -240,10 +242,8 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _losses_by_errors(loss: str, parameters: ArrayLike, n_labels: int) -> NDArray[np.float64]:
-    """Loss of a label set with 0, 1, …, K wrong labels for each parameter, shape (K + 1, P)."""
-    one_of(loss, "loss", FAMILIES)
-    weights = (binomial_weights if loss == "binomial" else polynomial_weights)(n_labels, parameters)
+def _losses_by_errors(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Loss of a label set with 0, 1, …, K wrong labels, shape (K + 1, P), from OWA weights of shape (P, K)."""
     return np.vstack([np.zeros(len(weights)), np.cumsum(weights, axis=1).T])
 
 
