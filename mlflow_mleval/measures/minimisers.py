@@ -276,7 +276,7 @@ def _minimise(
     # A group of g labels, t of them flipped, has t wrong labels in the sets like the first, g - t in the others.
     n_errors = int(sizes.sum()) + 1
     expected = np.empty((n_candidates, losses.shape[1]))
-    step = max(1, _BLOCK // len(label_sets))
+    step = max(1, _BLOCK // max(len(label_sets), n_errors))
     for start in range(0, n_candidates, step):
         wrong = (flips[start : start + step] @ (1 - 2 * pattern) + sizes @ pattern).astype(np.int64)
         cells = wrong + n_errors * np.arange(len(wrong))[:, None]
