@@ -64,11 +64,11 @@ def written_out(table, minimize, function, weights, limits):
 
 DEFAULTS = {
     "usual": lambda r: (0, 0, 0),
-    "u_shape": lambda r: (r * (1 / 10), 0, 0),
+    "u_shape": lambda r: (r / 10, 0, 0),
     "v_shape": lambda r: (0, r, 0),
-    "level": lambda r: (r * (1 / 10), r * (1 / 2), 0),
-    "linear": lambda r: (r * (1 / 10), r, 0),
-    "gaussian": lambda r: (0, 0, r * (1 / 3)),
+    "level": lambda r: (r / 10, r / 2, 0),
+    "linear": lambda r: (r / 10, r, 0),
+    "gaussian": lambda r: (0, 0, r / 3),
 }
 
 

@@ -1,42 +1,260 @@
-"""How sure a fused ranking is."""
+"""How sure a fused ranking is: every claim tried out by fusing again with the changed weights, methods or choices."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linprog
+from scipy.stats import rankdata
 
 from mlflow_mleval.analysis import stability
 from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.promethee import PREFERENCES
 from mlflow_mleval.study import Study
+
+NAMES = ["f1", "accuracy", "one_error", "recall"]
 
 
 def random_study(seed, m=5, n=3, datasets=3, decimals=None):
     """A study of random values; few decimals make ties."""
     rng = np.random.default_rng(seed)
     values = rng.random((datasets * m, n))
-    frame = pd.DataFrame(values if decimals is None else values.round(decimals), columns=["f1", "accuracy", "one_error"][:n])
+    frame = pd.DataFrame(values if decimals is None else values.round(decimals), columns=NAMES[:n])
     frame.insert(0, "method", [f"m{i}" for i in range(m)] * datasets)
     frame.insert(0, "dataset", np.repeat([f"d{i}" for i in range(datasets)], m))
     return Study.from_frame(frame)
 
 
-def test_leave_one_out_matches_fusing_the_rest():
-    study = random_study(0)
-    found = stability.leave_one_out(fuse(study))
-    for left_out in study.methods:
-        rest = fuse(study.select(methods=[m for m in study.methods if m != left_out])).ranking["rank"]
-        assert found.ranks.loc[left_out].dropna().to_dict() == rest.to_dict()
+def mean_ranks(fusion, change):
+    """Mean ranks when the weights of every dataset are changed by a function."""
+    total = 0.0
+    for dataset, result in fusion.results.items():
+        weights = change(fusion.weights.loc[dataset].to_numpy())
+        total = total + rankdata(-(result.unicriterion.to_numpy() @ weights / weights.sum()).round(11))
+    return pd.Series(total / len(fusion.results), fusion.study.methods)
 
 
-def test_acceptability_sums_to_one():
-    found = stability.rank_acceptability(fuse(random_study(1, decimals=1)), n_draws=500)
-    assert np.allclose(found.acceptability.sum(axis=0), 1)
-    assert np.allclose(found.acceptability.sum(axis=1), 1)
+def leaders(mean):
+    return set(mean.index[mean < mean.min() + 1e-9])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_joint_change_of_weights_reaches_the_leader(seed):
-    fusion = fuse(random_study(seed))
+def pattern(mean):
+    """The weak order of the methods."""
+    return rankdata(mean.round(9)).tolist()
+
+
+def scaled(fusion, measure, factor):
+    """Multiplies one weight; `mean_ranks` rescales."""
+    return lambda weights: np.where(fusion.weights.columns == measure, factor, 1) * weights
+
+
+CASES = [(seed, decimals, preference) for seed in range(4) for decimals in (None, 1) for preference in ("usual", "v_shape")]
+
+
+@pytest.mark.parametrize(("seed", "decimals", "preference"), CASES)
+def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preference):
+    fusion = fuse(random_study(seed, decimals=decimals), preference)
+    now = fusion.ranking.mean_rank
+    found = stability.weight_intervals(fusion)
+    assert set(found.leaders) == leaders(now)
+    table = found.table
+    for measure, row in table.iterrows():
+        assert row.weight == pytest.approx(fusion.weights[measure].mean())
+        for prefix, seen in (("", leaders), ("order_", pattern)):
+            low, high = row[f"{prefix}factor_low"], row[f"{prefix}factor_high"]
+            assert low <= 1 <= high
+            inside = np.concatenate([np.geomspace(max(low, 1e-3), 1, 12)[1:-1], np.geomspace(1, min(high, 1e3), 12)[1:-1]])
+            for factor in inside[(inside > low * (1 + 1e-9)) & (inside < high * (1 - 1e-9))]:
+                after = mean_ranks(fusion, scaled(fusion, measure, factor)).reindex(now.index)
+                assert seen(after) == seen(now), (measure, factor)
+            for end, beyond in ((low, 1 - 1e-7), (high, 1 + 1e-7)):
+                if 0 < end < np.inf:
+                    after = mean_ranks(fusion, scaled(fusion, measure, end * beyond)).reindex(now.index)
+                    assert seen(after) != seen(now), (measure, end)
+        for side in ("low", "high"):
+            end, rival = row[f"factor_{side}"], row[f"rival_{side}"]
+            assert (rival is None) == (end in (0, np.inf))
+            if rival is not None:
+                after = mean_ranks(fusion, scaled(fusion, measure, end * (1 + 1e-7 * (1 if side == "high" else -1))))
+                assert rival in leaders(after)
+                weights = fusion.weights.mul(np.where(fusion.weights.columns == measure, end, 1))
+                assert row[f"weight_{side}"] == pytest.approx(weights.div(weights.sum(axis=1), axis=0)[measure].mean())
+
+
+def test_weight_intervals_by_hand():
+    """f1 prefers b by 1, one_error prefers a by 1: they change places where the weights are equal."""
+    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    table = stability.weight_intervals(fuse(Study.from_frame(frame), weights=[3, 1])).table
+    assert table.loc["f1", ["weight_low", "weight_high"]].tolist() == pytest.approx([0.5, 1])
+    assert table.loc["f1", ["factor_low", "factor_high"]].tolist() == pytest.approx([1 / 3, np.inf])
+    assert table.loc["one_error", ["weight_low", "weight_high"]].tolist() == pytest.approx([0, 0.5])
+    assert table.rival_low.tolist() == ["a", None] and table.rival_high.tolist() == [None, "a"]
+
+
+def test_weight_intervals_of_leaders_that_tie_end_at_once():
+    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    found = stability.weight_intervals(fuse(Study.from_frame(frame), weights="equal"))
+    assert found.leaders == ("a", "b")
+    assert (found.table[["factor_low", "factor_high", "order_factor_low", "order_factor_high"]] == 1).all(axis=None)
+    assert found.table.rival_high.tolist() == ["b", "a"]
+
+
+def test_methods_that_are_the_same_never_change_places():
+    study = random_study(0, m=3)
+    twin = study.values.loc[(slice(None), "m0"), :].rename({"m0": "twin"}, level=1)
+    fusion = fuse(Study(pd.concat([study.values, twin]), study.directions))
+    assert fusion.ranking.mean_rank["m0"] == fusion.ranking.mean_rank["twin"]
+    table = stability.weight_intervals(fusion).table
+    assert (table.order_factor_low < 1).all() and (table.order_factor_high > 1).all()
+
+
+def test_one_measure_cannot_be_moved():
+    table = stability.weight_intervals(fuse(random_study(1, n=1))).table
+    assert table.loc["f1", ["factor_low", "factor_high", "weight_low", "weight_high"]].tolist() == [0, np.inf, 1, 1]
+    found = stability.dethrone(fuse(random_study(1, n=1)))
+    assert found.single is None and found.rival is None and found.change.isna().all() and np.isinf(found.distances).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_joint_change_is_the_optimum_of_the_linear_programme(seed):
+    fusion = fuse(random_study(seed, n=4))
     found = stability.dethrone(fusion)
+    mean = sum(result.unicriterion for result in fusion.results.values()) / len(fusion.results)
+    phi, room = fusion.ranking.phi, fusion.weights.min().to_numpy()
+    assert found.leader_by_flow == phi.idxmax()
+    for rival, distance in found.distances.items():
+        # δ = up - down; minimise ½ Σ (up + down) so that the rival catches up
+        gain = (mean.loc[rival] - mean.loc[found.leader_by_flow]).to_numpy()
+        deficit = phi[found.leader_by_flow] - phi[rival]
+        best = linprog(
+            np.full(8, 0.5), A_ub=[np.r_[-gain, gain]], b_ub=[-deficit], A_eq=[np.r_[np.ones(4), -np.ones(4)]], b_eq=[0],
+            bounds=[(0, None)] * 4 + [(0, limit) for limit in room], method="highs",
+        )  # fmt: skip
+        assert best.success == np.isfinite(distance)
+        assert not best.success or distance == pytest.approx(best.fun)
     if found.rival is not None:
         moved = sum(result.unicriterion @ (result.weights + found.change) for result in fusion.results.values())
         assert moved[found.rival] == pytest.approx(moved[found.leader_by_flow])
+        assert (fusion.weights + found.change).min(axis=None) >= -1e-12
+        assert found.change.sum() == pytest.approx(0)
+        assert found.change.abs().sum() / 2 == pytest.approx(found.distances[found.rival]) == found.distances.min()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_smallest_single_change(seed):
+    fusion = fuse(random_study(seed))
+    found, table = stability.dethrone(fusion), stability.weight_intervals(fusion).table
+    sizes = [abs(row[f"weight_{s}"] - row.weight) for _, row in table.iterrows() for s in ("low", "high") if row[f"rival_{s}"]]
+    assert abs(found.single.change) == pytest.approx(min(sizes))
+    assert found.single.to - found.single.weight == pytest.approx(found.single.change)
+
+
+def test_two_leaders_are_told_apart():
+    """a is best twice by little and falls behind once by much: b has the larger mean flow."""
+    frame = pd.DataFrame({"dataset": list("dddeeefff"), "method": list("abc") * 3})
+    frame["f1"] = [0.5, 0.49, 0.0, 0.5, 0.49, 0.0, 0.3, 0.9, 0.2]
+    found = stability.dethrone(fuse(Study.from_frame(frame)))
+    assert (found.leader_by_rank, found.leader_by_flow) == ("a", "b")
+    assert "a leads by mean rank and b by mean net flow" in found.warnings[0]
+
+
+def test_a_shared_lead_is_reported():
+    frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    found = stability.dethrone(fuse(Study.from_frame(frame), weights="equal"))
+    assert "a and b share the best mean rank" in found.warnings[0]
+    assert found.single.change == 0 and found.distances["b"] == 0
+
+
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
+    fusion = fuse(random_study(1, m=4, decimals=decimals))
+    found = stability.rank_acceptability(fusion, n_draws=60, seed=5)
+    draws = np.random.default_rng(5).dirichlet(np.ones(3), size=60)
+    expected = pd.DataFrame(0.0, found.acceptability.index, range(1, 5))
+    central = pd.DataFrame(0.0, found.acceptability.index, fusion.weights.columns)
+    for w in draws:
+        mean = mean_ranks(fusion, lambda _, w=w: w).round(9)
+        for method, value in mean.items():
+            better, same = (mean < value).sum(), (mean == value).sum()
+            expected.loc[method, better + 1 : better + same] += 1 / same / 60
+            central.loc[method] += w / same if better == 0 else 0
+    assert np.allclose(found.acceptability, expected)
+    assert np.allclose(found.acceptability.sum(axis=0), 1) and np.allclose(found.acceptability.sum(axis=1), 1)
+    first = expected[1] * 60
+    assert np.allclose(found.central_weights[first > 0], central[first > 0].div(first[first > 0], axis=0))
+    assert found.central_weights[first == 0].isna().all(axis=None)
+
+
+def test_acceptability_is_seeded():
+    fusion = fuse(random_study(2))
+    one, same, other = (stability.rank_acceptability(fusion, 200, seed).acceptability for seed in (1, 1, 2))
+    assert one.equals(same) and not one.equals(other)
+    with pytest.raises(ValueError, match="`n_draws` must be at least 1, got 0"):
+        stability.rank_acceptability(fusion, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leave_one_out_matches_fusing_the_rest(seed):
+    study = random_study(seed, m=6)
+    fusion = fuse(study, weights={"f1": 1, "accuracy": 2, "one_error": 3}, p={"f1": 0.4})
+    found = stability.leave_one_out(fusion)
+    reversals = set()
+    for left_out in study.methods:
+        rest = fusion.refit(study.select(methods=[m for m in study.methods if m != left_out])).ranking
+        assert found.ranks.loc[left_out].dropna().to_dict() == rest["rank"].to_dict()
+        assert found.winners[left_out] == rest.index[0]
+        before, after = fusion.ranking["rank"], rest["rank"]
+        reversals |= {(left_out, a, b) for a in after.index for b in after.index if before[a] < before[b] and after[a] > after[b]}
+        passed = left_out != fusion.ranking.index[0] and after[fusion.ranking.index[0]] > after.min()
+        assert passed == (left_out in found.winner_changes)
+    assert set(found.reversals.itertuples(index=False, name=None)) == reversals
+
+
+def test_leave_one_out_needs_three_methods():
+    with pytest.raises(ValueError, match="at least three methods to leave one out, got 2"):
+        stability.leave_one_out(fuse(random_study(0, m=2)))
+
+
+def with_gaps(cells):
+    study = random_study(3)
+    values = study.values.copy()
+    for cell in cells:
+        values.loc[cell] = np.nan
+    return Study(values, study.directions, "worst")
+
+
+def test_sensitivity_has_every_function_weight_and_policy():
+    study = with_gaps([("d0", "m1")])
+    found = stability.sensitivity(study, "linear", "equal", q=0.2)
+    table = found.table
+    assert found.impossible == {}
+    functions = table[table.varies == "function"]
+    pairs = {(function, weights) for function in PREFERENCES for weights in ("entropy", "equal")}
+    assert set(zip(functions.preference, functions.weights, strict=True)) == pairs
+    assert len(functions) == 12 * 5 and len(table) == 15 * 5
+    for (preference, weights), rows in functions.groupby(["preference", "weights"]):
+        expected = fuse(study, preference, weights, q=0.2 if preference == "linear" else None).ranking
+        assert rows.set_index("method")["mean_rank"].to_dict() == expected.mean_rank.to_dict()
+        assert set(rows.chosen) == {(preference, weights) == ("linear", "equal")}
+    policies = table[table.varies == "policy"].set_index(["missing", "method"])
+    for policy in ("worst", "drop-datasets", "drop-methods"):
+        expected = fuse(study.complete(policy), "linear", "equal", q=0.2).ranking["rank"]
+        assert policies.loc[policy, "rank"].dropna().to_dict() == expected.to_dict()
+    assert np.isnan(policies.loc[("drop-methods", "m1"), "rank"])
+    assert policies.groupby("missing").n_datasets.first().to_dict() == {"drop-datasets": 2, "drop-methods": 3, "worst": 3}
+
+
+def test_sensitivity_lists_policies_that_leave_nothing():
+    gaps = [("d0", "m1"), ("d1", "m2"), ("d2", "m3"), ("d0", "m4")]
+    found = stability.sensitivity(with_gaps(gaps))
+    assert "would leave nothing" in found.impossible["drop-datasets"]
+    assert "at least two methods" in found.impossible["drop-methods"]
+    assert set(found.table.missing) == {"worst"}
+
+
+def test_sensitivity_keeps_what_was_given():
+    study = random_study(4)
+    found = stability.sensitivity(study, dict.fromkeys(NAMES[:3], "usual"), {"f1": 1, "accuracy": 1, "one_error": 4})
+    chosen = found.table[found.table.chosen]
+    assert set(chosen.preference) == set(chosen.weights) == {"given"}
+    assert len(found.table[found.table.varies == "function"]) == 13 * 5
+    assert len(found.table[found.table.varies == "policy"]) == 5

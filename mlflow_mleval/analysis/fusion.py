@@ -10,7 +10,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.flows import tied_ranks
 from mlflow_mleval.analysis.promethee import Preference, PrometheeResult, Threshold, Weights, promethee
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import SHOWN, Study
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,19 @@ def fuse(
     {'b': 1.0, 'a': 2.0}
     """
     study = study.complete()
-    if not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
+    methods, datasets = study.methods, study.datasets
+    if isinstance(weights, pd.Series):
+        weights = dict(weights)
+    elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
         weights = dict(zip(study.measures, weights, strict=True))
     options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     results = {
-        dataset: promethee(study.values.loc[dataset].reindex(study.methods), study.minimize, **options)
-        for dataset in study.datasets
+        dataset: promethee(study.values.loc[dataset].reindex(methods), study.minimize, **options) for dataset in datasets
     }
 
     def table(field: str) -> pd.DataFrame:
         rows = [result.flows[field].to_numpy() for result in results.values()]
-        return pd.DataFrame(rows, pd.Index(list(results), name="dataset"), pd.Index(study.methods, name="method"))
+        return pd.DataFrame(rows, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method"))
 
     ranks, flows = table("rank"), {name: table(name) for name in ("phi_plus", "phi_minus", "phi")}
     mean_rank = ranks.mean()
@@ -123,5 +125,11 @@ def fuse(
         results,
         study,
         options,
-        tuple(f"On {', '.join(datasets)}: {text}" for text, datasets in concerned.items()),
+        tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items()),
     )
+
+
+def _where(names: list[str], total: int) -> str:
+    if 1 < total == len(names):
+        return "every dataset"
+    return ", ".join(map(str, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

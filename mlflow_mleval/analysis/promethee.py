@@ -11,22 +11,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.analysis.flows import TIE, Array, tied_ranks, unicriterion_flows
+from mlflow_mleval.study import SHOWN
 from mlflow_mleval.validation import one_of
 
-#: The preference functions, and by which share of a measure's largest difference R each threshold is set by default.
-PREFERENCES: Mapping[str, Mapping[str, float]] = {
+#: The preference functions, and what part of a measure's largest difference R each threshold is by default: R / number.
+PREFERENCES: Mapping[str, Mapping[str, int]] = {
     "usual": {},
-    "u_shape": {"q": 1 / 10},
+    "u_shape": {"q": 10},
     "v_shape": {"p": 1},
-    "level": {"q": 1 / 10, "p": 1 / 2},
-    "linear": {"q": 1 / 10, "p": 1},
-    "gaussian": {"s": 1 / 3},
+    "level": {"q": 10, "p": 2},
+    "linear": {"q": 10, "p": 1},
+    "gaussian": {"s": 3},
 }
 WEIGHTS = ("entropy", "equal")
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5
-#: How many offenders an error names before it only counts.
-SHOWN = 12
 
 Preference = str | Mapping[Any, str]
 Weights = str | Mapping[Any, float] | Sequence[float]
@@ -334,20 +333,16 @@ def _thresholds(preference: Preference, given: dict[str, Threshold], measures: p
             raise ValueError(f"`preference` must give every measure a function, got none for {_names(lacking)}.")
         functions = {name: one_of(preference[name], "preference", PREFERENCES) for name in measures}
     for key, value in given.items():
-        if isinstance(value, Mapping):
-            _known(value, measures, key)
-            idle = [name for name in value if key not in PREFERENCES[functions[name]]]
-        else:
-            used = value is None or any(key in PREFERENCES[f] for f in functions.values())
-            idle = [] if used else list(measures)
-        if idle:
+        concerned = value if isinstance(value, Mapping) else measures if value is not None and isinstance(preference, str) else ()
+        _known(concerned, measures, key)
+        if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
             raise ValueError(f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function of {_names(idle)}.")
     rows = []
     for name, spread in zip(measures, ranges, strict=True):
-        shares = PREFERENCES[functions[name]]
-        fixed = {key: _limit(given[key], key, name) for key in shares}
-        row = {key: share * spread if fixed[key] is None else fixed[key] for key, share in shares.items()}
-        if len(shares) == 2 and row["q"] > row["p"]:
+        parts = PREFERENCES[functions[name]]
+        fixed = {key: _limit(given[key], key, name) for key in parts}
+        row = {key: spread / part if fixed[key] is None else fixed[key] for key, part in parts.items()}
+        if len(parts) == 2 and row["q"] > row["p"]:
             if fixed["q"] is not None and fixed["p"] is not None:
                 raise ValueError(f"`p` must not be smaller than `q`, got p={row['p']}, q={row['q']} for {str(name)!r}.")
             row["q"] = row["p"] = row["q"] if fixed["p"] is None else row["p"]
@@ -374,7 +369,7 @@ def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array,
     if len(share) > 1 and share.max() > DOMINANT:
         found.append(f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes all other measures.")
     if not constant.all() and plus.max() < 1000 * TIE:
-        found.append("all preferences are almost zero, so that ranks tie: the thresholds are far larger than the differences.")
+        found.append("all preferences are almost zero, so that ranks tie: the thresholds are too large for the differences.")
     return tuple(found)
 
 

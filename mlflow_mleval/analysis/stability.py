@@ -23,7 +23,7 @@ from mlflow_mleval.study import MISSING, Study
 #: Breakpoints of a weight factor closer than this, relative to their size, are one.
 SAME = 1e-11
 #: How many numbers a work array holds at most.
-CHUNK = 4_000_000
+CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Dethronement:
         By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
         change within the simplex is enough. Ascending.
     change : pandas.Series
-        By measure: that smallest change δ for `rival`, to be added to the weights of every dataset.
+        By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
     warnings : tuple of str
-        Says so where the two leaders are not the same method.
+        Says so where the two leaders are not the same method, or the lead is shared.
     """
 
     leader_by_rank: str
@@ -111,9 +111,9 @@ class LeaveOneOut:
     reversals : pandas.DataFrame
         One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
     winners : pandas.Series
-        By left-out method: who leads then.
+        By left-out method: who leads then (of several, the first in the study).
     winner_changes : dict of str to str
-        Left-out method -> new leader, where a method other than the leader is left out and the lead passes on.
+        Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
     """
 
     ranks: pd.DataFrame
@@ -171,7 +171,6 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
     a, b = np.triu_indices(len(methods), 1)
-    leaders: tuple[str, ...] = ()
     rows = {}
     for j, measure in enumerate(fusion.study.measures):
         own = flows[:, :, j] * (weights[:, None, j] > 0)
@@ -200,7 +199,7 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
                 if not prefix:
                     row[f"rival_{side}"] = None if factor is None else methods[_newcomer(start, lead)]
         rows[measure] = row
-        leaders = tuple(methods[i] for i in np.flatnonzero(start == start.min()))
+    leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
     table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
     return WeightIntervals(leaders, table.astype({name: float for name in _INTERVAL_COLUMNS if "rival" not in name}))
 
@@ -243,7 +242,10 @@ def _first_changes(
     return found
 
 
-def _first(changed, where, state, default):
+def _first(
+    changed: npt.NDArray[np.bool_], where: Array, state: npt.NDArray[np.int64], default: tuple
+) -> tuple[float | None, npt.NDArray[np.int64]]:
+    """Place and state of the first change; the default where there is none."""
     hits = np.flatnonzero(changed)
     return (float(where[hits[0]]), state[hits[0]]) if len(hits) else default
 
@@ -256,10 +258,14 @@ def _newcomer(start: npt.NDArray[np.int64], beyond: npt.NDArray[np.int64]) -> in
 
 
 def _scaled(weights: Array, factor: float) -> float:
-    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum to 1."""
+    """Mean over datasets of a weight multiplied by a factor, the others rescaled so that they sum to 1.
+
+    A weight of 1 has no others and stays.
+    """
     if np.isinf(factor):
         return float(np.mean(weights > 0))
-    return float(np.mean(factor * weights / (1 - weights + factor * weights)))
+    total = 1 - weights + factor * weights
+    return float(np.mean(np.divide(factor * weights, total, out=np.ones_like(total), where=total > 0)))
 
 
 def _clean(difference: Array) -> Array:
@@ -311,15 +317,18 @@ def dethrone(fusion: Fusion) -> Dethronement:
     distances = distances.sort_values(kind="stable")
     rival = distances.index[0] if np.isfinite(distances.iloc[0]) else None
     change = np.full(len(room), np.nan) if rival is None else changes[rival]
-    doubts = ()
+    doubts = []
+    if len(intervals.leaders) > 1:
+        shared = " and ".join(map(str, intervals.leaders))
+        doubts.append(f"{shared} share the best mean rank; the change of a single weight is the smallest that separates them.")
     if methods[top] != methods[0]:
-        doubts = (
+        doubts.append(
             f"{methods[0]} leads by mean rank and {methods[top]} by mean net flow: the change of a single weight is about the "
-            "first, the change of all weights about the second.",
+            "first, the change of all weights about the second."
         )
     return Dethronement(
         methods[0], None if best is None else pd.Series(best), methods[top], rival, distances,
-        pd.Series(change, index=fusion.weights.columns), doubts,
+        pd.Series(change, index=fusion.weights.columns), tuple(doubts),
     )  # fmt: skip
 
 
@@ -406,7 +415,8 @@ def _tie_sizes(ranks: Array) -> npt.NDArray[np.intp]:
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     """Whether the order of methods depends on the presence of a third one (rank reversal).
 
-    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks.
+    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a
+    policy filled keep their values.
 
     Parameters
     ----------
@@ -426,18 +436,18 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     if len(methods) < 3:
         raise ValueError(f"`fusion` must hold at least three methods to leave one out, got {len(methods)}.")
     before = fusion.ranking["rank"].to_numpy()
-    ranks, winners, reversals = {}, {}, []
+    ranks, winners, changes, reversals = [], {}, {}, []
     for left_out in methods:
         ranking = fusion.refit(fusion.study.select(methods=[x for x in methods if x != left_out])).ranking
         winners[left_out] = ranking.index[0]
-        after = ranking["rank"].reindex(methods)
-        ranks[left_out] = after
-        after = after.to_numpy()
+        after = ranking["rank"].reindex(methods).to_numpy()
+        if after[0] > np.nanmin(after):
+            changes[left_out] = ranking.index[0]
         flipped = (before[:, None] < before) & (after[:, None] > after)
         reversals += [(left_out, methods[i], methods[k]) for i, k in zip(*np.nonzero(flipped), strict=True)]
-    changes = {out: new for out, new in winners.items() if out != methods[0] and new != methods[0]}
+        ranks.append(after)
     return LeaveOneOut(
-        pd.DataFrame(ranks).T,
+        pd.DataFrame(ranks, methods, methods),
         pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"]),
         pd.Series(winners),
         changes,
@@ -472,26 +482,24 @@ def sensitivity(
     chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     scenarios = [chosen]
     for function in PREFERENCES:
-        limits = {"p": p, "q": q, "s": s} if function == preference else {}
+        same = isinstance(preference, str) and function == preference
+        limits = {"p": p, "q": q, "s": s} if same else {}
         for scheme in WEIGHTS:
-            other = {"preference": function, "weights": scheme, "drop_constant": drop_constant, **limits}
-            if other != chosen:
-                scenarios.append(other)
-    rows = [_scenario(study, "function", options, options is chosen) for options in scenarios]
+            if not (same and isinstance(weights, str) and scheme == weights):
+                scenarios.append({"preference": function, "weights": scheme, "drop_constant": drop_constant, **limits})
+    rows = [_scenario(study, study, "function", options, options is chosen) for options in scenarios]
     impossible = {}
     for policy in [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]:
         try:
-            rows.append(_scenario(study.complete(policy), "policy", chosen, policy == study.missing, study.methods))
+            rows.append(_scenario(study, study.complete(policy), "policy", chosen, policy == study.missing))
         except (MissingResultsError, ValueError) as error:
             impossible[policy] = str(error)
     return Sensitivity(pd.concat(rows, ignore_index=True), impossible)
 
 
-def _scenario(
-    study: Study, varies: str, options: Mapping[str, Any], chosen: bool, methods: list[str] | None = None
-) -> pd.DataFrame:
-    fusion = fuse(study, **options)
-    ranking = fusion.ranking[["rank", "mean_rank"]].reindex(methods or fusion.study.methods)
+def _scenario(study: Study, complete: Study, varies: str, options: Mapping[str, Any], chosen: bool) -> pd.DataFrame:
+    """Rows of the table of `sensitivity`, for every method of the study."""
+    fusion = fuse(complete, **options)
     labels = {
         "varies": varies,
         "preference": options["preference"] if isinstance(options["preference"], str) else "given",
@@ -500,7 +508,5 @@ def _scenario(
         "n_datasets": len(fusion.study.datasets),
         "chosen": chosen,
     }
-    frame = ranking.rename_axis("method").reset_index()
-    for place, (name, value) in enumerate(labels.items()):
-        frame.insert(place, name, value)
-    return frame
+    ranking = fusion.ranking[["rank", "mean_rank"]].reindex(study.methods).rename_axis("method").reset_index()
+    return ranking.assign(**labels)[[*labels, "method", "rank", "mean_rank"]]
