@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.report.escape import latex
+from mlflow_mleval.report.escape import latex, shorten
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
 from mlflow_mleval.report.words import choices, count, listed, new_doubts, omnibus, origin, paragraphs
 
 #: What fits on a page; the rest is in the CSV files.
 METHODS, PAIRS = 40, 30
+#: Longer names are cut in the middle.
+NAME = 60
 #: A table that is too wide for the page is made smaller; no other one is changed.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 HEAD = r"""% To be included by \input. In the preamble:
@@ -63,7 +65,7 @@ def _table(table: ReaderTable, caption: str, key: str) -> str:
         r"\toprule",
         " & ".join(latex(c.head) for c in table.columns) + r" \\",
         r"\midrule",
-        *(" & ".join(map(latex, row)) + r" \\" for row in table.rows),
+        *(" & ".join(latex(shorten(cell, NAME)) for cell in row) + r" \\" for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}}",
         r"\end{table}",

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.report.escape import columns, markdown, pad
+from mlflow_mleval.report.escape import columns, markdown, pad, shorten
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
 from mlflow_mleval.report.words import count, new_doubts, omnibus, origin, paragraphs
 
 #: More rows than these are left to the CSV files.
 METHODS, PAIRS = 100, 20
+#: Longer names are cut in the middle.
+NAME = 60
 
 
 def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None = None) -> str:
@@ -39,7 +41,7 @@ def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None
 
 def _table(table: ReaderTable, things: str) -> list[str]:
     """The table, how many rows are missing, and what its columns mean: a paragraph each."""
-    cells = [[markdown(cell) for cell in [c.head, *c.cells]] for c in table.columns]
+    cells = [[markdown(shorten(cell, NAME)) for cell in [c.head, *c.cells]] for c in table.columns]
     wide = [max(3, *map(columns, column)) for column in cells]
     aligns = [c.align for c in table.columns]
 

@@ -32,7 +32,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, csv_cell, fixed, pvalue
-from mlflow_mleval.report.words import count, deciding_test
+from mlflow_mleval.report.words import deciding_test
 
 #: What `render_csv` and the option --output csv can write.
 CSV = ("ranking", "pairs")
@@ -211,7 +211,7 @@ def ranking_table(comparison: Comparison, top: int | None = None) -> ReaderTable
     total, shown = len(frame), frame.head(top)
     several = len(comparison.ranks) > 1
     methods = shown["method"]
-    mean = [fixed(r, 2 if several else 1) for r in shown["mean_rank"]]
+    mean = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
     columns = [
         Column("#", shown["position"].astype(str).tolist()),
         Column("method", methods.tolist(), "<", name=True),
@@ -219,7 +219,7 @@ def ranking_table(comparison: Comparison, top: int | None = None) -> ReaderTable
     ]
     if several:
         span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
-        columns.append(Column("best–worst", [f"{low:g}–{high:g}" for low, high in span], keep=2))
+        columns.append(Column("best–worst", [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span], keep=2))
     if comparison.on == FUSED:
         phi, plus, minus = ([fixed(x, 3) for x in shown[flow]] for flow in ("phi", "phi_plus", "phi_minus"))
         note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
@@ -252,7 +252,9 @@ def pairs_table(comparison: Comparison, top: int | None = None) -> ReaderTable:
         what += " with its sign turned"
     meaning = f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; positive where the first is better."
     wilcoxon = f"p: Wilcoxon's signed ranks over {test.n_datasets} datasets"
-    wilcoxon += "." if test.correction == "none" else f", plain and corrected for {count(test.n_comparisons, 'comparison')}."
+    single = test.correction == "none" or test.n_comparisons == 1
+    wilcoxon += "." if single else f", plain and corrected for {test.n_comparisons} comparisons."
+    corrected = "p" if single else f"p ({test.correction})"
     ranks_test = "Nemenyi" if test.control is None else "Dunn"
     against = comparison.decides == "wilcoxon"
     apart = [
@@ -265,10 +267,10 @@ def pairs_table(comparison: Comparison, top: int | None = None) -> ReaderTable:
         Column("mean difference", [f"{d} [{a}, {b}]" for d, a, b in interval], keep=2, note=meaning),
         Column("won/tied/lost", [f"{won}/{tied}/{lost}" for won, tied, lost in counts], keep=3),
         Column("p", [pvalue(p, bare=True) for p in shown["pvalue"]], keep=1),
-        Column(f"p ({test.correction})", [pvalue(p, bare=True) for p in shown["pvalue_corrected"]], keep=4, note=wilcoxon),
+        Column(corrected, [pvalue(p, bare=True) for p in shown["pvalue_corrected"]], keep=4, note=wilcoxon),
         Column(f"p ({ranks_test})", [pvalue(p, bare=True) for p in shown["pvalue_nemenyi"]], keep=4),
         Column("separated", apart, "<", note=f"Separated: by {deciding_test(comparison)}."),
     ]
-    if test.correction == "none":
+    if single:
         del columns[4]
     return ReaderTable(columns, len(frame))

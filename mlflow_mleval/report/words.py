@@ -173,9 +173,10 @@ def _evidence(c: Comparison, leaders: Sequence[str]) -> Sentence:
     if c.options["control"] is not None:
         return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", rests)
     them = "it" if len(leaders) == 1 else "both" if len(leaders) == 2 else "them"
-    texts = [_apart(c, leader, leaders, them) for leader in leaders]
+    pairs = set(c.separated)
+    texts = [_apart(c, pairs, leader, leaders, them) for leader in leaders]
     if len(set(texts)) > 1:
-        texts = [_apart(c, leader, leaders, listed([leader])) for leader in leaders[:SHOWN]]
+        texts = [_apart(c, pairs, leader, leaders, listed([leader])) for leader in leaders[:SHOWN]]
     text = "; it ".join(dict.fromkeys(texts))
     elsewhere = sum(1 for pair in c.separated if not set(pair) & set(leaders))
     if elsewhere:
@@ -185,11 +186,11 @@ def _evidence(c: Comparison, leaders: Sequence[str]) -> Sentence:
     return Sentence(f"The evidence {text} ({deciding_test(c)}).", rests)
 
 
-def _apart(c: Comparison, leader: str, leaders: Sequence[str], them: str) -> str:
+def _apart(c: Comparison, pairs: set[tuple[str, str]], leader: str, leaders: Sequence[str], them: str) -> str:
     """Whom the deciding test separates from one leader: "separates it from A and B only"."""
     others = [m for m in c.order if m not in leaders]
-    behind = [m for m in others if (leader, m) in c.separated]
-    above = [m for m in others if (m, leader) in c.separated]
+    behind = [m for m in others if (leader, m) in pairs]
+    above = [m for m in others if (m, leader) in pairs]
     rest = [m for m in others if m not in behind + above]
     everyone = listed(others) if len(others) == 1 else "both others" if len(others) == 2 else f"all {len(others)} others"
     if above and not behind:
@@ -370,7 +371,9 @@ def paragraphs(comparison: Comparison) -> list[str]:
 def new_doubts(comparison: Comparison) -> list[str]:
     """The doubts, capitalised, without what the verdict has said already."""
     said = comparison.feasibility.message if comparison.feasibility is not None else None
-    return [text[:1].upper() + text[1:] for text in comparison.doubts if text != said]
+    names = {*comparison.study.methods, *comparison.study.datasets, *comparison.study.measures}
+    rest = [text for text in comparison.doubts if text != said]
+    return [text if text.split(" ")[0] in names else text[:1].upper() + text[1:] for text in rest]
 
 
 def omnibus(comparison: Comparison) -> list[str]:

@@ -1,0 +1,193 @@
+"""The report on a terminal, in Markdown and in LaTeX: short, aligned, escaped, and LaTeX that compiles."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from report_cases import NASTY, PROVENANCE, nasty, published, study_of
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report import escape
+from mlflow_mleval.report.latex import render_latex
+from mlflow_mleval.report.markdown import render_markdown
+from mlflow_mleval.report.tables import ranking_table
+from mlflow_mleval.report.terminal import render_pairs, render_terminal
+from mlflow_mleval.report.words import verdict
+
+RENDERERS = {
+    "terminal": render_terminal, "pairs": render_pairs, "markdown": render_markdown, "latex": render_latex,
+}  # fmt: skip
+DESIGNS = {
+    "published": lambda: published(stability=True),
+    "one measure": lambda: published(on="one_error"),
+    "control": lambda: published(control="BR"),
+    "control by ranks": lambda: published(control="BR", test="nemenyi"),
+    "uncorrected": lambda: published(correction="none"),
+    "one dataset": lambda: compare(study_of(3, 1)),
+    "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
+    "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
+    "hostile names": lambda: nasty(stability=True, n_draws=20),
+}
+
+
+def lines_of(text):
+    assert not text.startswith("\n")
+    return text.rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("render", RENDERERS)
+def test_every_format_takes_every_design(design, render):
+    text = RENDERERS[render](DESIGNS[design](), PROVENANCE)
+    assert not re.search(r"\b(nan|None|inf)\b", text)
+    for line in text.split("\n"):
+        assert escape.terminal(line) == line
+    assert RENDERERS[render](DESIGNS[design]())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("render", [render_terminal, render_pairs])
+def test_a_terminal_of_any_width_holds_it(render, design, width):
+    for line in lines_of(render(DESIGNS[design](), PROVENANCE, width)):
+        assert escape.columns(line) <= width, line
+
+
+def test_the_published_study_takes_about_thirty_lines():
+    found = published(stability=True)
+    text = render_terminal(found, PROVENANCE)
+    assert len(lines_of(text)) <= 34
+    flat = " ".join(text.split())
+    assert all(sentence.text in flat for sentence in verdict(found))
+    assert "12 of 132 results are missing" in flat and PROVENANCE["command"] in flat
+    assert all(re.search(rf"^ *\d+  {re.escape(m)} ", text, re.M) for m in found.order)
+    assert len(lines_of(render_terminal(published(), PROVENANCE))) <= 30
+
+
+def test_the_published_ranking_line_by_line():
+    lines = lines_of(render_terminal(published()))
+    at = next(i for i, line in enumerate(lines) if line.startswith(" #"))
+    assert lines[at : at + 3] == [
+        " #  method     mean rank  best–worst       φ     φ⁺     φ⁻  groups",
+        " 1  RF-PCT          4.00         1–9   0.209  0.296  0.088  a",
+        " 2  BR              4.36        1–10   0.125  0.229  0.104  ab",
+    ]
+
+
+def test_pairs_say_first_what_the_design_can_show():
+    text = render_pairs(published(), PROVENANCE)
+    assert text.startswith("12 methods on 11 datasets cannot give a significant pair")
+    flat = " ".join(text.split())
+    assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
+    assert re.search(r"^RF-PCT +PCT +0\.512 \[0\.372, 0\.653\] +11/0/0 +<\.001 +\.064 +\.030 +yes$", text, re.M)
+    assert "… and 46 more; --output csv lists all" in text
+    assert "Not separated from each other: RF-PCT to RAkEL (11 methods); BR to PCT (11 methods)." in flat
+
+
+def test_pairs_of_one_dataset_say_why_there_are_none():
+    text = render_pairs(compare(study_of(3, 1)))
+    assert "No test over datasets is possible with 1 dataset." in text
+
+
+def test_gaps_in_one_measure_are_tested_as_they_are():
+    text = render_pairs(published(on="f1"))
+    assert "Skillings–Mack χ²(11) = " in text
+
+
+def test_colour_only_where_asked():
+    assert "\x1b" not in render_terminal(published(), PROVENANCE)
+    coloured = render_terminal(published(), PROVENANCE, color=True)
+    assert re.sub(r"\x1b\[[01]m", "", coloured) == render_terminal(published(), PROVENANCE)
+    assert coloured.count("\x1b[1m") == coloured.count("\x1b[0m") == 2
+
+
+def test_wide_and_joined_characters_keep_the_columns_in_line():
+    names = ["木村木村", "👩‍💻 run", "e\u0301tude", "plain", "🇩🇪"]
+    lines = lines_of(render_terminal(compare(study_of(5, 6, names=names))))
+    rows = [line for line in lines if re.match(r" ?\d  ", line)]
+    assert len(rows) == 5
+    places = [escape.columns(re.split(r"\d\.\d\d", row)[0]) for row in rows]
+    assert len(set(places)) == 1
+
+
+def test_many_methods_show_the_best_and_count_the_rest():
+    found = compare(study_of(60, 3, gap=0.001))
+    text = render_terminal(found, PROVENANCE)
+    assert "… and 45 more; --output csv lists all" in text
+    assert len(lines_of(text)) < 40
+    assert ranking_table(found, 15).left_out == 45
+    assert "… and 1,750 more pairs." in render_markdown(found)
+    assert "The first 40 of 60 are shown." in render_latex(found)
+
+
+def cells(line):
+    return re.split(r"(?<!\\)\|", line)[1:-1]
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_markdown_tables_have_the_same_cells_in_every_row(design):
+    text = render_markdown(DESIGNS[design](), PROVENANCE)
+    for block in text.split("\n\n"):
+        if block.startswith("|"):
+            assert len({len(cells(line)) for line in block.split("\n")}) == 1
+    assert text.startswith("# ") and "\n## Ranking\n" in text and text.endswith("\n")
+
+
+def test_hostile_names_are_text_in_markdown():
+    text = render_markdown(nasty(), PROVENANCE)
+    assert "<" not in text and "](http" not in text.replace("\\](", "")
+    assert r"\[click\](https\://evil.example)" in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+def strip_latex(text):
+    """The source without comments and without escaped special characters."""
+    return re.sub(r"\\[\\{}$&#%_]", "", "\n".join(line for line in text.split("\n") if not line.startswith("%")))
+
+
+KNOWN = set(re.findall(r"\w+", """
+    begin end paragraph item centering small setlength tabcolsep caption label resizebox ifdim width linewidth else fi
+    toprule midrule bottomrule footnotesize raggedright par textbackslash textasciitilde textasciicircum textless
+    textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau uparrow downarrow
+"""))
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_latex_is_balanced_and_only_our_commands_act(design):
+    text = render_latex(DESIGNS[design](), PROVENANCE)
+    bare = strip_latex(text)
+    assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
+    begun, ended = (re.findall(rf"\\{word}\{{(\w+)\}}", bare) for word in ("begin", "end"))
+    assert sorted(begun) == sorted(ended)
+    assert set(re.findall(r"\\([a-zA-Z]+)", bare)) <= KNOWN
+    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == text.count(r"\caption{")
+    for body in re.findall(r"\\toprule\n(.*?)\\bottomrule", text, re.S):
+        rows = [line for line in body.split("\n") if line and line != r"\midrule"]
+        assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1
+        assert all(row.endswith(r" \\") and row[0] not in "[*" for row in rows)
+
+
+LATIN = ["<img src=x>", "=cmd()", r"\input{/etc/passwd}", "\x1b[31mred", "a&b|c_d^2~$x$#1%", "*", "[x]", "--''``,,"]
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+@pytest.mark.parametrize("design", ["published", "control", "one dataset", "hostile names"])
+def test_latex_compiles(design, tmp_path):
+    found = compare(study_of(len(LATIN), 4, names=LATIN, gap=0.02)) if design == "hostile names" else DESIGNS[design]()
+    packages = "".join(re.findall(r"^% +(\\usepackage.*)$", text := render_latex(found, PROVENANCE), re.M))
+    (tmp_path / "report.tex").write_text(text, encoding="utf-8")
+    (tmp_path / "main.tex").write_text(rf"\documentclass{{article}}{packages}\begin{{document}}\input{{report}}\end{{document}}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "-draftmode", "main.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
+    if "not found" in done.stdout and ".sty" in done.stdout:
+        pytest.skip("the LaTeX installation lacks a package")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+def test_hostile_names_are_whole_in_no_dangerous_form():
+    text = render_latex(nasty(), PROVENANCE)
+    assert r"\input{/" not in text and r"\textbackslash{}input\{/etc/passwd\}" in text
+    assert all("\x1b" not in render(nasty(), PROVENANCE) for render in RENDERERS.values())
+    assert len(NASTY) == len(set(NASTY))
