@@ -69,6 +69,12 @@ def test_two_methods():
     assert said[-1] == "Pairwise signed-rank tests cannot reject anything on 4 datasets; 6 datasets would be needed."
 
 
+def test_two_methods_have_no_third_to_leave_out():
+    found = compare(study_of(2, 7, gap=0.1), stability=True, n_draws=50)
+    assert "absence" not in " ".join(texts(found)) and "stability.leave_one_out" in found.absent
+    assert found.stability.leave_one_out is None
+
+
 def test_everything_separated():
     said = texts(compare(study_of(3, 12, gap=0.1)))
     assert said[1] == (

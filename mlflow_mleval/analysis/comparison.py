@@ -219,11 +219,13 @@ def compare(
         absent["redundancy"] = "needs at least two measures and three methods"
     sure = None
     if stability:
+        if len(full.methods) == 2:
+            absent["stability.leave_one_out"] = "needs three methods"
         sure = Stability(
             st.weight_intervals(fusion),
             st.dethrone(fusion),
             st.rank_acceptability(fusion, n_draws=n_draws, seed=seed),
-            st.leave_one_out(fusion),
+            st.leave_one_out(fusion) if len(full.methods) > 2 else None,
             st.sensitivity(study, **choices),
         )
     options = {
