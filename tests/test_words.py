@@ -1,6 +1,7 @@
 """The verdict says what the results say: no more, in every design."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from report_cases import nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import words
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Excluded, Study
 
 
 def texts(comparison):
@@ -30,17 +31,19 @@ def test_the_published_study_in_words():
         "where it falls, BR leads.",
         "It leads under 82% of 10,000 random weightings; BR would take or share the lead if the weight of macro_recall rose "
         "above 0.16 (now 0.063).",
+        "12 of 132 results are missing and count as the worst of the dataset.",
     ]
 
 
 def test_without_stability_nothing_is_said_of_it():
-    assert texts(published()) == texts(published(stability=True))[:3]
+    said = texts(published(stability=True))
+    assert texts(published()) == [*said[:3], said[-1]]
 
 
 def test_one_measure():
     said = texts(published(on="macro_f1"))
     assert said[0] == "HOMER leads by macro_f1 among 12 methods over 11 datasets (mean rank 3.68; larger is better)."
-    assert said[-1] == "Fused over all 16 measures (V-shape preference, entropy weights), RF-PCT leads (mean rank 4.00)."
+    assert said[-2] == "Fused over all 16 measures (V-shape preference, entropy weights), RF-PCT leads (mean rank 4.00)."
     assert "smaller is better" in texts(published(on="one_error"))[0]
 
 
@@ -127,8 +130,8 @@ def test_all_tie():
 def test_one_fused_measure_has_no_weights_to_speak_of():
     said = texts(compare(published_study().select(measures=["f1"]), stability=True))
     assert said[0].endswith("1 measure, V-shape preference).")
-    assert "all 5 other preference functions" in said[-1]
-    assert "weight" not in said[-1]
+    assert "all 5 other preference functions" in said[-2]
+    assert "weight" not in said[-2]
 
 
 def test_given_weights_and_functions():
@@ -147,6 +150,19 @@ def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():
     values.loc[("d1", "m0")] = np.nan
     said = " ".join(texts(compare(Study(values, study.directions, "worst"), stability=True, n_draws=100)))
     assert "(not drop-methods, which leaves it out)" in said and "where it falls, m1 leads" in said
+
+
+def test_what_was_left_out_is_counted():
+    dropped = compare(published_study("drop-datasets"))
+    assert texts(dropped)[-1] == "3 datasets were left out."
+    study = study_of(3, 4)
+    gone = (*(Excluded("run", name, "unfinished") for name in ("r1", "r2")), Excluded("measure", "auc", "not in all runs"))
+    assert texts(compare(replace(study, excluded=gone)))[-1] == "2 runs and 1 measure were left out."
+    assert texts(compare(replace(study, excluded=gone[:1])))[-1] == "1 run was left out."
+    values = study.values.copy()
+    values.loc[("d1", "m0")] = np.nan
+    said = texts(compare(replace(study, values=values, missing="worst")))[-1]
+    assert said == "1 of 12 results is missing and counts as the worst of the dataset."
 
 
 def test_a_lead_that_nothing_shakes():

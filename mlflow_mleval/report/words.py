@@ -6,6 +6,7 @@ Texts are plain and unescaped: each format escapes whole sentences. "Leads" mean
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ class Sentence:
 
 
 def verdict(comparison: Comparison) -> list[Sentence]:
-    """Who leads, over whom significantly, how stable: three to five sentences computed from the results.
+    """Who leads, over whom significantly, how stable, what was left out: up to six sentences computed from the results.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def verdict(comparison: Comparison) -> list[Sentence]:
         sentences.append(_fused(comparison, leaders))
     elif comparison.stability is not None:
         sentences += _tied_stability(comparison, leaders) if len(leaders) > 1 else _stability(comparison, leaders[0])
-    return sentences
+    return sentences + _left_out(comparison)
 
 
 def leading(comparison: Comparison) -> list[str]:
@@ -198,7 +199,8 @@ def _apart(c: Comparison, pairs: set[tuple[str, str]], leader: str, leaders: Seq
     if not others:
         return f"{'separates some of' if c.separated else 'does not separate'} them from each other"
     if not behind:
-        return f"does not separate {them} from {everyone if len(others) == 1 else 'any other method'}"
+        either = "either" if them == "both" else them
+        return f"does not separate {either} from {everyone if len(others) == 1 else 'any other method'}"
     if len(behind) == len(others):
         return f"separates {them} from {everyone}"
     if len(behind) <= SHOWN:
@@ -269,6 +271,20 @@ def percent(x: float) -> str:
     if x in (0, 1):
         return f"{100 * x:g}%"
     return "less than 1%" if x < 0.01 else "more than 99%" if x > 0.99 else f"{100 * x:.0f}%"
+
+
+def _left_out(c: Comparison) -> list[Sentence]:
+    """How much is missing; the doubts say what and why."""
+    parts = []
+    if c.study.filled:
+        total = len(c.study.datasets) * len(c.study.methods)
+        verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
+        parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset")
+    kinds = Counter(gone.kind for gone in c.study.excluded)
+    if kinds:
+        verb = "was" if sum(kinds.values()) == 1 else "were"
+        parts.append(f"{_joined([count(n, kind) for kind, n in kinds.items()])} {verb} left out")
+    return [Sentence(f"{'; '.join(parts)}.", ("study.filled", "excluded"))] if parts else []
 
 
 def _tied_stability(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
