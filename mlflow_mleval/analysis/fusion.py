@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.flows import tied_ranks
@@ -106,7 +107,7 @@ def fuse(
     }
 
     def table(field: str) -> pd.DataFrame:
-        rows = [result.flows[field].to_numpy() for result in results.values()]
+        rows = np.stack([result.flows[field].to_numpy() for result in results.values()])
         return pd.DataFrame(rows, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method"))
 
     ranks, flows = table("rank"), {name: table(name) for name in ("phi_plus", "phi_minus", "phi")}

@@ -24,6 +24,8 @@ from mlflow_mleval.study import MISSING, Study
 SAME = 1e-11
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000
+#: How many multiplications of weights by flows are done at once: small enough for BLAS not to start threads for it.
+BLOCK = 200_000
 
 
 @dataclass(frozen=True)
@@ -379,7 +381,7 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
-    step = max(CHUNK // m, 1)
+    step = max(BLOCK // (m * len(measures)), 1)
     for first in range(0, n_draws, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_draws - first))
         mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
