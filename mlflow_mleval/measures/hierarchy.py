@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from .closure import Parents, closure, spans
 
 
 class Hierarchy:
@@ -19,19 +26,21 @@ class Hierarchy:
         Class names are any hashable values. Isolated nodes of a graph are classes too.
     weights : sequence of float, optional
         Length of each edge, in the order of `edges`; positive. Every edge has length 1 without it.
+    nodes : iterable, optional
+        Classes to name first, in this order: those without edges, or to fix the order of `Hierarchy.nodes`.
 
     Attributes
     ----------
     nodes : list
-        The classes in the order in which the edges name them first (of a graph: its own order). The columns of an
-        indicator matrix N x C stand in this order.
+        The classes in the order in which `nodes`, then `edges` name them first (of a graph: its own order). The columns
+        of an indicator matrix N x C stand in this order.
 
     Raises
     ------
     ValueError
         No class, a self-loop, a duplicate edge, a cycle, a weight that is not positive; the offenders are named and counted.
     TypeError
-        An edge that is not a pair.
+        An edge that is not a pair, an undirected graph.
 
     Notes
     -----
@@ -42,65 +51,181 @@ class Hierarchy:
     --------
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog"), ("pet", "dog")])
     >>> h
-    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents)
+    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents, depth 2)
     >>> sorted(h.ancestors("dog"))
     ['animal', 'pet']
-    >>> h.distance("cat", "dog")
-    2.0
+    >>> h.distance("cat", "dog"), h.distance("cat", "pet")
+    (2.0, 3.0)
     """
 
-    def __init__(self, edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph, weights: Sequence[float] | None = None):
-        isolated: Iterable[Hashable] = ()
+    def __init__(
+        self,
+        edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph,
+        weights: Sequence[float] | None = None,
+        nodes: Iterable[Hashable] = (),
+    ):
         if isinstance(edges, nx.Graph):
             if not edges.is_directed():
-                raise TypeError("`edges` must be a directed graph (parent to child), got an undirected one. Use DiGraph.")
-            isolated, edges = edges.nodes, edges.edges()
+                raise TypeError("`edges` must be a directed graph, got an undirected one. Point its edges from parent to child.")
+            nodes, edges = [*nodes, *edges.nodes], edges.edges()
         edges = list(edges)
         for i, edge in enumerate(edges):
             if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise TypeError(f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two class names.")
-        flat = list(chain.from_iterable(edges))
-        self.nodes: list[Hashable] = list(dict.fromkeys(chain(isolated, flat)))
+        ends = list(chain.from_iterable(edges))
+        self.nodes: list[Hashable] = list(dict.fromkeys(chain(nodes, ends)))
         if not self.nodes:
             raise ValueError("`edges` must name at least one class, got none. Give (parent, child) pairs.")
         self._position = {name: i for i, name in enumerate(self.nodes)}
-        ends = np.fromiter(map(self._position.__getitem__, flat), np.int64, len(flat)).reshape(-1, 2)
-        lengths = np.ones(len(edges)) if weights is None else np.asarray(weights, float)
-        self._check_edges(ends, lengths)
-        self._parents: list[list[tuple[int, float]]] = [[] for _ in self.nodes]
-        for (p, c), w in zip(ends.tolist(), lengths.tolist(), strict=True):
-            self._parents[c].append((p, w))
-        self._edges = len(edges)
+        pairs = np.fromiter(map(self._position.__getitem__, ends), np.int64, len(ends)).reshape(-1, 2)
+        lengths = np.ones(len(pairs)) if weights is None else np.asarray(weights, float)
+        self._check(pairs, lengths)
+        level = self._levels(pairs)
+        if (lengths == np.rint(lengths)).all() and lengths.max(initial=1) * level.max() < 2**28:
+            lengths = lengths.astype(np.int64)
+        roots = np.flatnonzero(level == 1) + 1  # below the virtual root, which stands first; lengths 1
+        child = np.concatenate([roots, pairs[:, 1] + 1])
+        parent = np.concatenate([np.zeros_like(roots), pairs[:, 0] + 1])
+        lengths = np.concatenate([np.ones(len(roots), lengths.dtype), lengths])
+        self._up, number = Parents.arrange(child, parent, lengths, np.concatenate([[0], level]))
+        self._number = number[1:]
 
-    def _check_edges(self, ends: np.ndarray, lengths: np.ndarray) -> None:
-        def named(rows: Iterable[Sequence[int]]) -> str:
-            return _listing(tuple(self.nodes[j] for j in row) for row in rows)
+    def _check(self, pairs: np.ndarray, lengths: np.ndarray) -> None:
+        if lengths.shape != (len(pairs),):
+            raise ValueError(f"`weights` must hold one length for each of the {len(pairs)} edges, got shape {lengths.shape}.")
+        order = np.lexsort(pairs.T)
+        repeated = order[1:][(pairs[order[1:]] == pairs[order[:-1]]).all(1)]
+        for wrong, text in (
+            (pairs[:, 0] == pairs[:, 1], "`edges` must not join a class to itself, got {}. Remove the self-loops."),
+            (np.sort(repeated), "`edges` must not repeat an edge, got again {}. Remove the duplicates."),
+            (~(np.isfinite(lengths) & (lengths > 0)), "`weights` must be positive and finite, got others on {}."),
+        ):
+            if len(named := [tuple(self.nodes[i] for i in pair) for pair in pairs[wrong]]):
+                raise ValueError(text.format(listing(named, "edge")))
 
-        if lengths.shape != (len(ends),):
-            raise ValueError(f"`weights` must hold one length for each of the {len(ends)} edges, got shape {lengths.shape}.")
-        bad = ~(np.isfinite(lengths) & (lengths > 0))
-        if bad.any():
-            raise ValueError(f"`weights` must be positive and finite, got others on {named(ends[bad])}.")
-        loops = ends[ends[:, 0] == ends[:, 1]]
-        if len(loops):
-            raise ValueError(f"`edges` must not join a class to itself, got {named(loops)}. Remove the self-loops.")
-        order = np.lexsort(ends.T)
-        repeated = np.zeros(len(ends), bool)
-        repeated[order[1:]] = (ends[order[1:]] == ends[order[:-1]]).all(1)
-        if repeated.any():
-            raise ValueError(f"`edges` must not repeat an edge, got again {named(ends[repeated])}. Remove the duplicates.")
-        try:
-            cycle = nx.find_cycle(nx.DiGraph(ends.tolist()))
-        except nx.NetworkXNoCycle:
-            return
-        raise ValueError(f"`edges` must not run in a cycle, got {named([[a for a, _ in cycle]])}. Remove one of its edges.")
+    def _levels(self, pairs: np.ndarray) -> np.ndarray:
+        """Most edges on a path from the virtual root to each class, by taking away the classes without parents, wave by wave."""
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        start = np.searchsorted(pairs[:, 0], np.arange(len(self) + 1))
+        missing = np.bincount(pairs[:, 1], minlength=len(self))
+        level = np.zeros(len(self), np.int64)
+        wave = np.flatnonzero(missing == 0)
+        number = 0
+        while len(wave):
+            level[wave] = number = number + 1
+            below = pairs[spans(start[wave], start[wave + 1] - start[wave]), 1]
+            np.subtract.at(missing, below, 1)
+            wave = np.unique(below[missing[below] == 0])
+        if not level.all():
+            raise self._cycle(pairs[(level[pairs] == 0).all(1)])
+        return level
+
+    def _cycle(self, pairs: np.ndarray) -> ValueError:
+        graph = sparse.csr_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(len(self),) * 2)
+        knot = connected_components(graph, connection="strong")[1]
+        inner = pairs[knot[pairs[:, 0]] == knot[pairs[:, 1]]]
+        child = dict(inner.tolist())
+        path = [int(inner[0, 0])]
+        while child[path[-1]] not in path:
+            path.append(child[path[-1]])
+        path = [*path[path.index(child[path[-1]]) :], child[path[-1]]]
+        return ValueError(
+            f"`edges` must not run in a cycle, got {' -> '.join(repr(self.nodes[i]) for i in path)} "
+            f"({len(np.unique(inner))} classes lie on cycles). Remove an edge of each cycle."
+        )
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph, weight: str | None = None) -> Hierarchy:
+        """The hierarchy of a directed graph; `weight` names the edge attribute that holds lengths.
+
+        >>> import networkx as nx
+        >>> Hierarchy.from_networkx(nx.DiGraph({"a": {"b": {"cost": 2.5}}}), weight="cost").distance("a", "b")
+        2.5
+        """
+        if weight is None or not graph.is_directed():
+            return cls(graph)
+        missing = [edge for *edge, length in graph.edges(data=weight) if length is None]
+        if missing:
+            raise ValueError(f"`weight` must be an attribute of every edge, got none on {listing(map(tuple, missing), 'edge')}.")
+        return cls(graph, [length for *_, length in graph.edges(data=weight)])
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[str], separator: str = "/") -> Hierarchy:
+        """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class, named by its whole path.
+
+        >>> Hierarchy.from_paths(["01/01/03", "01/02", "02"]).nodes
+        ['01', '01/01', '01/01/03', '01/02', '02']
+        """
+        nodes: dict[str, None] = {}
+        edges: dict[tuple[str, str], None] = {}
+        for path in paths:
+            parts = path.split(separator)
+            if not all(parts):
+                raise ValueError(f"`paths` must hold non-empty parts joined by {separator!r}, got {path!r}. Mend the path.")
+            names = [separator.join(parts[:i]) for i in range(1, len(parts) + 1)]
+            nodes |= dict.fromkeys(names)
+            edges |= dict.fromkeys(pairwise(names))
+        return cls(edges, nodes=nodes)
+
+    @classmethod
+    def from_indented(cls, text: str) -> Hierarchy:
+        """The hierarchy of an outline: each line is a class, indented deeper than its parent. Empty lines do not count.
+
+        A class that stands under several parents is written under each of them; what is below it needs to be written once.
+
+        >>> h = Hierarchy.from_indented('''
+        ... animal
+        ...   cat
+        ...   dog
+        ... pet
+        ...   dog
+        ... ''')
+        >>> h.nodes, sorted(h.parents("dog"))
+        (['animal', 'cat', 'dog', 'pet'], ['animal', 'pet'])
+        """
+        nodes, edges = [], []
+        above: list[tuple[str, str]] = []  # the line's ancestors: indentation and name
+        for number, line in enumerate(text.splitlines(), 1):
+            name = line.strip()
+            if not name:
+                continue
+            indent = line[: len(line) - len(line.lstrip())]
+            if above and not (indent.startswith(above[-1][0]) and indent != above[-1][0]):
+                while above and above[-1][0] != indent:
+                    above.pop()
+                if not above:
+                    raise ValueError(f"`text` must be indented like a line above, got line {number}, {name!r}. Align it.")
+                above.pop()
+            if above:
+                edges.append((above[-1][1], name))
+            nodes.append(name)
+            above.append((indent, name))
+        return cls(edges, nodes=nodes)
+
+    @classmethod
+    def from_csv(
+        cls, path: str | PathLike[str], parent: str = "parent", child: str = "child", weight: str | None = None
+    ) -> Hierarchy:
+        """The hierarchy of a CSV file with a header and one edge a row; `weight` names a column of lengths."""
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            wanted = [parent, child] + [weight] * (weight is not None)
+            missing = [name for name in wanted if name not in (reader.fieldnames or [])]
+            if missing:
+                raise ValueError(f"`path` must have the columns {wanted}, got {reader.fieldnames}. {missing[0]!r} is missing.")
+            rows = list(reader)
+        empty = [i for i, row in enumerate(rows, 2) if not all(row[name] for name in wanted)]
+        if empty:
+            raise ValueError(f"`path` must fill the columns {wanted} on every row, got empty cells on {listing(empty, 'line')}.")
+        return cls([(row[parent], row[child]) for row in rows], None if weight is None else [float(row[weight]) for row in rows])
 
     def __repr__(self) -> str:
-        counts = [len(p) for p in self._parents]
-        inner = {p for row in self._parents for p, _ in row}
+        count = self._up.count[1:]
+        roots = (self._up.parent == 0).sum()
+        leaves = len(self) - len(np.unique(self._up.parent)) + 1
         return (
-            f"Hierarchy({len(self.nodes)} classes, {self._edges} edges, {counts.count(0)} roots, "
-            f"{len(self.nodes) - len(inner)} leaves, {sum(c > 1 for c in counts)} with several parents)"
+            f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} roots, {leaves} leaves, "
+            f"{(count > 1).sum()} with several parents, depth {self._up.level[-1]})"
         )
 
     def __len__(self) -> int:
@@ -109,32 +234,47 @@ class Hierarchy:
     def __contains__(self, name: object) -> bool:
         return name in self._position
 
-    def _upward(self, i: int) -> dict[int, float]:
-        """Shortest upward distances from a class to itself, its ancestors and the virtual root (-1)."""
-        found: dict[int, float] = {}
-        todo = {i: 0.0}
-        while todo:
-            v = min(todo, key=todo.__getitem__)
-            found[v] = d = todo.pop(v)
-            if v < 0:
-                continue
-            for p, w in self._parents[v] or [(-1, 1.0)]:
-                if p not in found:
-                    todo[p] = min(todo.get(p, np.inf), d + w)
-        return found
+    def parents(self, name: Hashable) -> set[Hashable]:
+        """The classes right above a class."""
+        c = self._numbers([name], "name")[0]
+        return self._names(self._up.parent[self._up.start[c] : self._up.start[c + 1]])
 
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
-        i = self._position[name]
-        return {self.nodes[v] for v in self._upward(i) if v not in (i, -1)}
+        number = self._numbers([name], "name")
+        return self._names(np.flatnonzero(self._up.above(number))) - {name}
+
+    def descendants(self, name: Hashable) -> set[Hashable]:
+        """The classes below a class, itself left out."""
+        number = self._numbers([name], "name")
+        return self._names(np.flatnonzero(self._up.below(number))) - {name}
 
     def distance(self, a: Hashable, b: Hashable) -> float:
         """Length of the shortest path between two classes through a common ancestor; the virtual root is one."""
-        up, down = self._upward(self._position[a]), self._upward(self._position[b])
-        return min(d + down[v] for v, d in up.items() if v in down)
+        numbers = self._numbers([a, b], "name")
+        up, number = self._up.part(self._up.above(numbers))
+        a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
+        return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
+
+    def _numbers(self, names: Iterable[Hashable], argument: str) -> np.ndarray:
+        """Numbers of the classes, or a ValueError that names the unknown ones."""
+        names = list(names)
+        try:
+            return self._number[np.fromiter(map(self._position.__getitem__, names), np.int64, len(names))]
+        except KeyError:
+            unknown = dict.fromkeys(name for name in names if name not in self._position)
+        raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {listing(unknown, 'unknown class')}.")
+
+    def _names(self, numbers: np.ndarray) -> set[Hashable]:
+        return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
 
 
-def _listing(items: Iterable[Any], limit: int = 5) -> str:
+def listing(items: Iterable[Any], noun: str, limit: int = 5) -> str:
+    """The items, how many they are, and the first few of them.
+
+    >>> listing("abcdefg", "letter")
+    "7 letters: 'a', 'b', 'c', 'd', 'e', ..."
+    """
     items = list(items)
-    text = ", ".join(repr(i) for i in items[:limit])
-    return f"{len(items)}: {text}" + (", ..." if len(items) > limit else "")
+    plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
+    return f"{len(items)} {plural}: {', '.join(map(repr, items[:limit]))}{', ...' * (len(items) > limit)}"

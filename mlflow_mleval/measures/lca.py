@@ -1,0 +1,195 @@
+"""Graphs that join true and predicted classes over their lowest common ancestors, for the LCA measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from .closure import Parents, lookup, spans
+from .pairings import Pairs, distinct, meetings
+
+
+@dataclass(frozen=True)
+class Legs:
+    """Ways from classes of one side up to nodes where they meet classes of the other side: all shortest paths.
+
+    Attributes
+    ----------
+    nodes : csr_array of bool, shape (legs, n + 1)
+        The nodes on the paths of each leg; number n is the dummy node.
+    edge : ndarray of int, shape (edges, 3)
+        Leg, lower node, upper node; sorted by leg.
+    """
+
+    nodes: sparse.csr_array
+    edge: np.ndarray
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """How the classes of each instance meet.
+
+    Attributes
+    ----------
+    instance, left, right, top : ndarray of int
+        One row for every node where a class meets its nearest class on the other side: the leg of the true class, the leg of
+        the predicted one, and the node.
+    of_left, of_right : ndarray of int
+        Place of the true class in ``true.indices`` if the predicted one is nearest to it, else -1; and the other way round.
+    true, pred : Legs
+    alone : two pairs of ndarrays
+        Instance and leg of the classes that have no class to meet; such a leg is the class itself.
+    """
+
+    instance: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    top: np.ndarray
+    of_left: np.ndarray
+    of_right: np.ndarray
+    true: Legs
+    pred: Legs
+    alone: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def meet(
+    up: Parents,
+    above: sparse.csr_array,
+    true: sparse.csr_array,
+    pred: sparse.csr_array,
+    pairs: Pairs,
+    kept: tuple[np.ndarray, np.ndarray],
+    limit: float,
+) -> Meetings:
+    """Find where the classes of each instance meet.
+
+    Parameters
+    ----------
+    up, above
+        The hierarchy and its closure.
+    true, pred : csr_array of bool, shape (N, n)
+    pairs : Pairs
+    kept : two ndarrays of bool
+        Which entries of `true` and `pred` have no descendant in their own set; the others do not count.
+    limit : float
+        Distance beyond which a pair meets at the dummy node.
+    """
+    n = len(up.level)
+    both = kept[0][pairs.left] & kept[1][pairs.right]
+    instance = np.repeat(np.arange(true.shape[0]), np.diff(pairs.start))[both]
+    place, kind = (pairs.left[both], pairs.right[both]), pairs.kind[both]
+    apart = np.minimum(pairs.apart, limit)[kind]
+    own = []
+    for at, labels in zip(place, (true, pred), strict=True):
+        nearest = np.full(labels.nnz, np.inf)
+        np.minimum.at(nearest, at, apart)
+        own.append(np.where(apart <= nearest[at] + up.tolerance, at, -1))
+    active = (own[0] >= 0) | (own[1] >= 0)
+    kind = kind[active]
+
+    wanted = np.zeros(len(pairs.a), bool)
+    wanted[kind] = True
+    pair, top, climbs = meeting_nodes(up, above, pairs, wanted, limit)
+    start = np.searchsorted(pair, np.arange(len(pairs.a) + 1))
+    size = np.diff(start)[kind]
+    row = spans(start[kind], size)
+    legs, used, alone = [], [], []
+    for classes, climb, labels, rest in zip((pairs.a, pairs.b), climbs, (true, pred), kept, strict=True):
+        owner = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
+        lonely = rest & (np.diff(pairs.start)[owner] == 0)
+        low, high, leg = distinct(np.append(classes[pair], labels.indices[lonely]), np.append(top, labels.indices[lonely]), n + 1)
+        length = np.zeros(len(low))
+        length[leg[: len(pair)]] = climb
+        legs.append(climb_legs(up, above, low, high, length, limit))
+        used.append(leg[row])
+        alone.append((owner[lonely], leg[len(pair) :]))
+    instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
+    return Meetings(instance, *used, top[row], of_left, of_right, *legs, tuple(alone))
+
+
+def extended_graphs(meetings: Meetings, rows: int) -> np.ndarray:
+    """Sizes of the intersection, of the true and of the predicted extended graph of every instance: shape (3, rows)."""
+    graphs = []
+    for use, legs, (instance, leg) in zip(
+        (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
+    ):
+        at = np.append(meetings.instance, instance), np.append(use, leg)
+        graphs.append(sparse.csr_array((np.ones(len(at[0]), bool), at), shape=(rows, legs.nodes.shape[0])) @ legs.nodes)
+    return np.array([np.diff(graph.indptr) for graph in (graphs[0].multiply(graphs[1]), *graphs)])
+
+
+def meeting_nodes(
+    up: Parents, above: sparse.csr_array, pairs: Pairs, wanted: np.ndarray, limit: float
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """The nodes where shortest paths between the wanted distinct pairs meet.
+
+    Returns
+    -------
+    pair, top : ndarray
+        A distinct pair and one of its meeting nodes; the dummy node has number n. Sorted by pair.
+    length : two ndarrays
+        How far the node lies above the left and above the right class.
+    """
+    far = wanted & (pairs.apart > limit + up.tolerance)
+    near = np.flatnonzero(wanted & ~far)
+    pair, top, climb = [np.flatnonzero(far)], [np.full(far.sum(), len(up.level))], [np.full(far.sum(), limit / 2)]
+    for part, start, entry, length in meetings(above, pairs.a[near], pairs.b[near]):
+        owner = np.repeat(near[part], np.diff(np.append(start, len(entry))))
+        meet = length <= pairs.apart[owner] + up.tolerance
+        pair.append(owner[meet])
+        top.append(above.indices[entry[meet]])
+        climb.append(above.data[entry[meet]] - 1.0)
+    pair, top, climb = np.concatenate(pair), np.concatenate(top), np.concatenate(climb)
+    order = np.argsort(pair, kind="stable")
+    pair, top, climb = pair[order], top[order], climb[order]
+    return pair, top, (np.minimum(pairs.apart, limit)[pair] - climb, climb)
+
+
+def climb_legs(
+    up: Parents, above: sparse.csr_array, low: np.ndarray, high: np.ndarray, length: np.ndarray, limit: float
+) -> Legs:
+    """Walk all shortest paths from classes up to nodes at these distances.
+
+    The way to the dummy node, number n, runs over the ancestors nearer than half the limit that lie on a shortest path to one
+    that is not, or to the virtual root.
+    """
+    n = len(up.level)
+    cut = limit / 2 - up.tolerance
+    leg, node, whole, end = np.arange(len(low)), low, length, high
+    dummy = high == n
+    if dummy.any():
+        size = np.diff(above.indptr)[low[dummy]]
+        entry = spans(above.indptr[low[dummy]], size)
+        far = above.data[entry] - 1.0
+        exits = ((far >= cut) & (far < limit / 2 + up.length.max())) | ((far < cut) & (above.indices[entry] == 0))
+        owner = np.repeat(np.flatnonzero(dummy), size)[exits]
+        leg, node = np.append(leg[~dummy], owner), np.append(node[~dummy], low[owner])
+        whole, end = np.append(whole[~dummy], far[exits]), np.append(end[~dummy], above.indices[entry][exits])
+    reach = np.where(dummy[leg], cut, np.inf)
+    walk, left = np.arange(len(leg)), whole  # left: what remains of the way
+    rows, nodes, edges = [np.flatnonzero(dummy)], [np.full(dummy.sum(), n)], []
+    while len(walk):
+        rows.append(leg[walk])
+        nodes.append(node)
+        done = left <= up.tolerance
+        last = walk[done & dummy[leg[walk]]]  # a way that ends at the virtual root
+        edges.append(np.stack([leg[last], node[done & dummy[leg[walk]]], np.full(len(last), n)], 1))
+        count = np.where(done, 0, up.start[node + 1] - up.start[node])
+        edge = spans(up.start[node], count)
+        walk, lower, left = np.repeat(walk, count), np.repeat(node, count), np.repeat(left, count) - up.length[edge]
+        node = up.parent[edge]
+        found = lookup(above, node, end[walk])
+        tight = (found > 0) & (np.abs(found - 1 - left) <= up.tolerance)
+        walk, lower, node, left = walk[tight], lower[tight], node[tight], left[tight]
+        within = whole[walk] - left < reach[walk]
+        edges.append(np.stack([leg[walk], lower, np.where(within, node, n)], 1))
+        walk, node, left = walk[within], node[within], left[within]
+        key = walk * n + node
+        order = np.argsort(key)
+        order = order[np.diff(key[order], prepend=-1) > 0]
+        walk, node, left = walk[order], node[order], left[order]
+    rows, nodes, edges = np.concatenate(rows), np.concatenate(nodes), np.concatenate(edges) if edges else np.zeros((0, 3), int)
+    found = sparse.csr_array((np.ones(len(rows), bool), (rows, nodes)), shape=(len(low), n + 1))
+    return Legs(found, edges[np.argsort(edges[:, 0], kind="stable")])
