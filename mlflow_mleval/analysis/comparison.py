@@ -236,7 +236,7 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure,
-        doubts=_doubts(full, fusion, redundant, tests, said), absent=absent, options=options, **tests,
+        doubts=_doubts(full, fusion, sure, tests, said), absent=absent, options=options, **tests,
     )
 
 
@@ -268,7 +268,8 @@ def _tests_over_datasets(
         out |= {"friedman": omnibus, "nemenyi": posthoc, "pairwise": pairwise, "feasibility": possible}
         if test == "wilcoxon" or (test == "auto" and possible.can_reject):
             out["decides"], out["separated"] = "wilcoxon", list(pairwise.significant_pairs)
-            out["decision"] = f"Wilcoxon's signed-rank test on every pair, p-values corrected ({correction})."
+            pairs = "every pair" if control is None else f"every pair with {control}"
+            out["decision"] = f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({correction})."
         else:
             out["decides"], out["separated"] = "nemenyi", list(posthoc.significant_pairs)
             name = "Nemenyi's test" if control is None else "The Bonferroni-Dunn test"
@@ -303,7 +304,7 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
 
 
 def _doubts(
-    study: Study, fusion: Fusion, redundant: Redundancy | None, tests: Mapping[str, Any], said: list[str]
+    study: Study, fusion: Fusion, sure: Stability | None, tests: Mapping[str, Any], said: list[str]
 ) -> tuple[str, ...]:
     doubts = []
     if study.filled:
@@ -321,7 +322,7 @@ def _doubts(
         plural = "s" if len(names) > 1 else ""
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         doubts.append(f"Left out: {kind}{plural} {shown}: {reason}.")
-    doubts += [*study.notes, *fusion.warnings, *(redundant.warnings if redundant else ()), *said]
+    doubts += [*study.notes, *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
     for key in ("friedman", "nemenyi", "pairwise"):
         doubts += getattr(tests[key], "warnings", ())
     if tests["feasibility"] is not None:  # the verdict says this already
