@@ -72,7 +72,6 @@ def test_what_a_run_looks_like(client):
     }
     unfinished = runs(client)["be"]
     assert unfinished.info.status == "KILLED" and unfinished.data.tags["mleval.status"] == "dnf" and not unfinished.data.metrics
-    assert client.get_experiment_by_name("x").tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_the_same_with_folds_twice_writes_nothing(client, db):
@@ -128,7 +127,7 @@ def test_pairs_that_the_source_does_not_mention_stay(client):
     report = import_results(table().query("method == 'a'"), experiment_name="x")
     assert report.unchanged == 2 and report.absent == ("b on d", "b on e")
     assert len(runs(client)) == 4
-    assert "left as they are, not in this file: b on d, b on e" in report.summary()
+    assert "left as they are, not in this source: b on d, b on e" in report.summary()
 
 
 def test_conventions_are_kept_unless_stated_anew(client):
@@ -241,6 +240,36 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     assert len(client.get_metric_history(run.info.run_id, "mleval/f1")) == 1
     assert runs(client)["ad"].info.status == "FINISHED"
     same(load_study(experiment_names=["x"]).values, table())
+
+
+def test_of_two_runs_the_whole_one_is_kept_up_to_date(client):
+    """A request that was sent twice may leave an empty second run."""
+    import_results(table(), experiment_name="x")
+    whole = runs(client)["ad"]
+    tags = {"mleval.method": "a", "mleval.dataset": "d", "mleval.kind": "import", "mleval.status": "incomplete"}
+    client.create_run(whole.info.experiment_id, tags=tags)
+    assert import_results(table(), experiment_name="x").unchanged == 4
+    import_results(table(d_a=(0.9, 0.9)), experiment_name="x")
+    assert client.get_run(whole.info.run_id).data.metrics["mleval/f1"] == 0.9
+
+
+def test_tags_that_somebody_broke_are_mended(client):
+    import_results(folds([0.5, 0.75]), experiment_name="x")
+    run_id = runs(client)["ad"].info.run_id
+    for name in (schema.TAG_FOLDS, schema.TAG_WITHDRAWN, schema.TAG_UPDATED):
+        client.set_tag(run_id, name, "{")
+    assert load_study(experiment_names=["x"]).values["f1"].tolist() == [0.625]
+    assert import_results(folds([0.5, 0.75]), experiment_name="x").updated == 1
+    assert load_study(experiment_names=["x"]).folds["f1"].tolist() == [0.5, 0.75]
+
+
+def test_the_summary_is_lines(client):
+    source = pd.DataFrame({"dataset": "d", "method": [f"m\n{i}" for i in range(25)], "f1": 0.5})
+    assert import_results(source, experiment_name="x").summary() == (
+        "experiment 'x' (id 1): 25 runs created, 0 updated, 0 unchanged; 0 did not finish"
+    )
+    lines = import_results(source.assign(f1=0.25), experiment_name="x").summary().splitlines()
+    assert len(lines) == 22 and lines[1] == "m 0 on d: f1 0.5 -> 0.25" and lines[-1] == "and 5 more changes"
 
 
 def test_a_run_whose_end_was_not_written_is_ended(client):

@@ -88,6 +88,8 @@ def test_folds_come_from_one_tag(log):
         [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)], names=["dataset", "method", "fold"]))
     pd.testing.assert_frame_equal(study.folds, expected)
     assert any("Values by fold of 1 runs cannot be read" in n and "c on d" in n for n in study.notes)
+    log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
+    assert "Not all runs have the same folds on d." in load().notes and "Not all" not in str(study.notes)
     assert any("Values by fold of 1 runs are too many for one tag" in n and "e on d" in n for n in study.notes)
 
 

@@ -21,8 +21,6 @@ from mlflow_mleval.validation import one_of
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 _BATCH = 900
-#: A new experiment opens in MLflow's page for metrics, not in the one for language models.
-_NEW_EXPERIMENT = {"mlflow.experimentKind": "custom_model_development"}
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,13 @@ class ImportReport:
         """The same in lines of text, with at most `shown` changes."""
         counts = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged"
         lines = [f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; {self.unfinished} did not finish"]
-        lines += [f"  {change}" for change in self.changes[:shown]]
+        lines += self.changes[:shown]
         if len(self.changes) > shown:
-            lines.append(f"  and {len(self.changes) - shown} more changes")
+            lines.append(f"and {len(self.changes) - shown} more changes")
         if self.absent:
-            lines.append(f"left as they are, not in this file: {some(self.absent)}")
-        return "\n".join([*lines, *self.warnings])
+            lines.append(f"left as they are, not in this source: {some(self.absent)}")
+        # Names may hold line ends.
+        return "\n".join(" ".join(line.split()) for line in [*lines, *self.warnings])
 
 
 def import_results(
@@ -111,9 +110,10 @@ def import_results(
     found = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
-    with store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true"), store.store_errors("write to"):
+    with store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true"):
         for done, (pair, result) in enumerate(results.items(), 1):
-            what, changed = _write(client, experiment_id, result, found.get(pair))
+            with store.store_errors("write to"):
+                what, changed = _write(client, experiment_id, result, found.get(pair))
             counts[what] += 1
             changes += changed
             if progress:
@@ -141,7 +141,7 @@ class _Result:
 
     @property
     def name(self) -> str:
-        return f"{self.method} on {self.dataset}"
+        return some([f"{self.method} on {self.dataset}"])
 
     @property
     def status(self) -> str:
@@ -180,10 +180,9 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
             means |= wide.mean(skipna=False).to_dict()
             for m, column in by_fold.items():
                 if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
-                    warnings.append(
-                        f"{m} of {method} on {dataset} has no value in fold {some(empty)} of {len(numbers)}: "
-                        "its mean counts as not finished"
-                    )
+                    name = some([f"{m} of {method} on {dataset}"])
+                    where = f"fold {some(empty)} of {len(numbers)}"
+                    warnings.append(f"{name} has no value in {where}: its mean counts as not finished")
         kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
         out[dataset, method] = _Result(dataset, method, conventions, kept, numbers if by_fold else (), by_fold, tuple(warnings))
     return out
@@ -194,20 +193,25 @@ def _experiment(client: MlflowClient, name: str) -> str:
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store.store_errors("write to"):
-            return client.create_experiment(name, tags=_NEW_EXPERIMENT)
+            return client.create_experiment(name)
     if experiment.lifecycle_stage != "active":
         raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
     return experiment.experiment_id
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:
-    """Runs of earlier imports by (dataset, method), the latest where there are several."""
-    kind = f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"
-    runs = sorted(store.search(client, [experiment_id], kind), key=lambda r: (r.info.start_time, r.info.run_id))
-    for run in runs:
+    """Runs of earlier imports by (dataset, method): where there are several, the latest, one that is whole if there is one."""
+    found = {}
+    runs = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
+    for run in sorted(runs, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-    return {(r.data.tags.get(schema.TAG_DATASET), r.data.tags.get(schema.TAG_METHOD)): r for r in runs}
+        found[run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)] = run
+    return found
+
+
+def _is_whole(run: Run) -> bool:
+    return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
 def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run | None) -> tuple[str, list[str]]:
@@ -238,24 +242,27 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
         return "unchanged", []
     if means or different:
         # Trying again after an interruption uses the time of the first try: what it wrote is then no second entry.
-        before = int(tags.get(schema.TAG_UPDATED, run.info.start_time))
-        again = tags.get(schema.TAG_STATUS) == schema.INCOMPLETE and all(result.means.get(m) == v for m, v in stored.items())
+        updated = tags.get(schema.TAG_UPDATED, "")
+        before = int(updated) if updated.isdecimal() else run.info.start_time
+        again = not _is_whole(run) and all(result.means.get(m) == v for m, v in stored.items())
         timestamp = before if again else max(int(time.time() * 1000), before + 1)
         stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
         by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, "")) if schema.TAG_FOLDS in different else {}
         _log(client, run, means, by_fold, {**stamp, **different, schema.TAG_STATUS: result.status}, timestamp)
     if not finished:
         client.set_terminated(run.info.run_id, result.run_status)
-    return ("created", []) if created else ("updated", _changes(result, stored, tags, different))
+    if created:
+        return "created", []
+    if not _is_whole(run) or not (means or different):
+        return "updated", [f"{result.name}: an interrupted import was completed"]
+    return "updated", _changes(result, stored, tags, different)
 
 
 def _changes(
     result: _Result, stored: Mapping[str, float], tags: Mapping[str, str], different: Mapping[str, str]
 ) -> list[str]:
     """What an update changed, in words."""
-    if tags.get(schema.TAG_STATUS) == schema.INCOMPLETE or (not different and stored == result.means):
-        return [f"{result.name}: an interrupted import was completed"]
-    withdrawn = set(json.loads(tags.get(schema.TAG_WITHDRAWN) or "[]"))
+    withdrawn = schema.withdrawn(tags)
     old = {m: v for m, v in stored.items() if m not in withdrawn}
     new = {m: v for m, v in result.means.items() if old.get(m) != v}
     changes = [f"{m} {_from_to(old[m], v)}" if m in old else f"{m} {v:.6g} added" for m, v in new.items()]

@@ -247,10 +247,10 @@ def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:
 def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: Iterable[str]) -> list[Result]:
     """Results of the methods or datasets that are asked for."""
     have = {getattr(r, what) for r in results}
-    keep, drop = have if keep is None else list(keep), list(drop)
-    if unknown := [n for n in (*keep, *drop) if n not in have]:
+    keep, drop = have if keep is None else set(keep), set(drop)
+    if unknown := sorted((keep | drop) - have):
         raise NoRunsError(f"the selection has no {what} {some(map(repr, unknown))}; it has {some(map(repr, sorted(have)))}.")
-    kept = [r for r in results if getattr(r, what) in keep and getattr(r, what) not in drop]
+    kept = [r for r in results if getattr(r, what) in keep - drop]
     if not kept:
         raise NoRunsError(f"no {what} is left after the exclusions; the selection has {some(map(repr, sorted(have)))}.")
     return kept
@@ -284,8 +284,7 @@ def _check_comparable(results: Sequence[Result]) -> None:
 
 def _folds(results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, and what a reader must know about them."""
-    index: list[tuple[str, str, int]] = []
-    columns: dict[str, list[float]] = {m: [] for m in used}
+    read: list[tuple[Result, schema.FoldValues]] = []
     broken, rounded, omitted = [], [], []
     for r in results:
         if not r.folds or r.status != schema.COMPLETE:
@@ -297,12 +296,13 @@ def _folds(results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame
             continue
         if found.omitted:
             omitted.append(r.name)
+            continue
         if found.digits:
             rounded.append(r.name)
-        index += [(r.dataset, r.method, fold) for fold in found.folds]
-        empty = [math.nan] * len(found.folds)
-        for m, column in columns.items():
-            column += found.values.get(m, empty)
+        read.append((r, found))
+    kept = [m for m in used if any(m in found.values for _, found in read)]
+    index = [(r.dataset, r.method, fold) for r, found in read for fold in found.folds]
+    columns = {m: [v for _, f in read for v in f.values.get(m, [math.nan] * len(f.folds))] for m in kept}
     notes = [
         f"Values by fold of {len(names)} runs {what} ({some(names[:3])})."
         for names, what in (
@@ -312,7 +312,10 @@ def _folds(results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame
         )
         if names
     ]
-    if not index:
+    ways = {(r.dataset, tuple(sorted(found.folds))) for r, found in read}
+    if differing := [d for d, n in Counter(d for d, _ in sorted(ways)).items() if n > 1]:
+        notes.append(f"Not all runs have the same folds on {some(differing)}.")
+    if not kept:
         return None, notes
     return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(index, names=["dataset", "method", "fold"]), dtype=float), notes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -140,9 +139,8 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
         into = others if measure is None else values
         into = into if math.isfinite(value) and abs(value) < _INFINITE else bad
         into[measure or key] = value
-    if withdrawn := run.data.tags.get(schema.TAG_WITHDRAWN):
-        for measure in json.loads(withdrawn):
-            values.pop(measure, None)
+    for measure in schema.withdrawn(run.data.tags):
+        values.pop(measure, None)
     # Beside our own metrics, somebody else's "accuracy" is another accuracy.
     plain = set() if values else set(others).intersection(MEASURES)
     values |= {key: v for key, v in others.items() if key not in values and (key in plain or key not in MEASURES)}

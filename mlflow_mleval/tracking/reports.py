@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from mlflow.entities import Metric, Param, RunTag
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval.tracking import schema, store
@@ -92,29 +93,33 @@ def log_report(
     note = summary if len(summary) <= schema.MAX_TAG else summary[: schema.MAX_TAG - len(_CUT)] + _CUT
     all_tags = {**(tags or {}), schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client = store.connect()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true", MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false"),
-        store.store_errors("write to"),
-    ):
+    quiet = store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true", MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false")
+    with tempfile.TemporaryDirectory() as folder, quiet:
         for path, content in files.items():
             target = Path(folder, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, Path):
                 content = content.read_bytes()
             target.write_bytes(content.encode() if isinstance(content, str) else content)
-        run = client.create_run(experiment_id, run_name=run_name[: schema.MAX_RUN_NAME], tags=all_tags)
-        run_id, now = run.info.run_id, run.info.start_time
-        finished = False
-        try:
-            client.log_artifacts(run_id, folder)
-            client.log_batch(
-                run_id,
-                metrics=[Metric(key, value, now, 0) for key, value in (metrics or {}).items()],
-                params=[Param(key, str(value)[:_MAX_PARAM]) for key, value in (params or {}).items()],
-                tags=[RunTag(MLFLOW_RUN_NOTE, note)] if note else [],
-            )
-            finished = True
-        finally:
-            client.set_terminated(run_id, "FINISHED" if finished else "FAILED")
-    return run_id
+        with store.store_errors("write to"):
+            run = client.create_run(experiment_id, run_name=run_name[: schema.MAX_RUN_NAME], tags=all_tags)
+            _write(client, run, folder, note, params or {}, metrics or {})
+    return run.info.run_id
+
+
+def _write(
+    client: MlflowClient, run: Run, folder: str, note: str, params: Mapping[str, object], metrics: Mapping[str, float]
+) -> None:
+    run_id, now = run.info.run_id, run.info.start_time
+    status = "FAILED"
+    try:
+        client.log_artifacts(run_id, folder)
+        client.log_batch(
+            run_id,
+            metrics=[Metric(key, value, now, 0) for key, value in metrics.items()],
+            params=[Param(key, str(value)[:_MAX_PARAM]) for key, value in params.items()],
+            tags=[RunTag(MLFLOW_RUN_NOTE, note)] if note else [],
+        )
+        status = "FINISHED"
+    finally:
+        client.set_terminated(run_id, status)

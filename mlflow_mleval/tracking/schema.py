@@ -85,6 +85,19 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     return f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. Upgrade mlflow-mleval."
 
 
+def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
+    """Measures whose stored metrics are no longer valid; empty where the tag cannot be read.
+
+    >>> sorted(withdrawn({"mleval.withdrawn": '["f1"]'})), sorted(withdrawn({}))
+    (['f1'], [])
+    """
+    try:
+        names = json.loads(tags.get(TAG_WITHDRAWN) or "[]")
+        return frozenset(names) if isinstance(names, list) else frozenset()
+    except (ValueError, TypeError):
+        return frozenset()
+
+
 def measure_name_problem(name: str) -> str | None:
     """Why a measure's name cannot be part of a metric key; None where it can.
 
