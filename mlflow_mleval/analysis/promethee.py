@@ -149,8 +149,8 @@ def promethee(
         v_shape p = R (Eftimov & Kocev); u_shape q = R/10; level q = R/10, p = R/2; linear q = R/10, p = R; gaussian
         s = R/3. A default p is at least a given q, and a default q at most a given p.
     drop_constant : bool
-        Whether a measure that does not differ between methods gets weight 0 (the others are rescaled). It has no flow
-        either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
+        Whether a measure that does not differ between methods gets weight 0 (the others are rescaled), unless all are
+        so. It has no flow either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
 
     Returns
     -------
@@ -181,10 +181,10 @@ def promethee(
     matrix = frame.to_numpy()
     ranges = np.ptp(matrix, axis=0)
     thresholds = _thresholds(preference, {"q": q, "p": p, "s": s}, measures, ranges)
-    share = _weights(weights, matrix, turned, measures)
     constant = ranges == 0
-    if drop_constant and not constant.all():
-        share = np.where(constant, 0, share) / share[~constant].sum()
+    share = _weights(weights, matrix, turned, measures)
+    if drop_constant:
+        share = _without(share, constant)
 
     plus, minus, net = np.zeros(len(methods)), np.zeros(len(methods)), np.zeros((len(measures), len(methods)))
     for j, (function, *limits) in enumerate(thresholds.itertuples(index=False)):
@@ -238,10 +238,15 @@ def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any]
     frame = _checked(table)
     matrix = frame.to_numpy()
     share = _entropy(matrix, _minimized(minimize, frame.columns))
-    constant = np.ptp(matrix, axis=0) == 0
-    if drop_constant and not constant.all():
-        share = np.where(constant, 0, share) / share[~constant].sum()
+    if drop_constant:
+        share = _without(share, np.ptp(matrix, axis=0) == 0)
     return pd.Series(share, index=frame.columns, name="weight")
+
+
+def _without(share: Array, constant: npt.NDArray[np.bool_]) -> Array:
+    """The weights without those of constant measures; as they are where every measure is constant."""
+    kept = np.where(constant, 0, share)
+    return kept / kept.sum() if kept.any() else share
 
 
 def _entropy(matrix: Array, turned: npt.NDArray[np.bool_]) -> Array:
@@ -283,9 +288,10 @@ def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
             "Fill them by a policy for missing values, or leave the method or the measure out."
         )
     with np.errstate(over="ignore"):
-        endless = ~np.isfinite(np.ptp(table.to_numpy(), axis=0))
-    if endless.any():
-        raise ValueError(f"`table` must have finite ranges, that of {_names(table.columns[endless])} is not. Rescale the values.")
+        ranges = np.ptp(table.to_numpy(), axis=0)
+    lost = (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
+    if lost.any():
+        raise ValueError(f"`table` must have ranges that floats can hold, not that of {_names(table.columns[lost])}. Rescale it.")
     return table
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.analysis.flows import TIE, Array, tied_ranks
+from mlflow_mleval.analysis.flows import TIE, Array, tied_places, tied_ranks
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
 from mlflow_mleval.errors import MissingResultsError
@@ -299,6 +299,13 @@ def dethrone(fusion: Fusion) -> Dethronement:
     Returns
     -------
     Dethronement
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
+    >>> found = dethrone(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
+    >>> found.rival, found.change.to_dict()
+    ('a', {'f1': -0.25, 'one_error': 0.25})
     """
     intervals = weight_intervals(fusion)
     best = None
@@ -373,6 +380,17 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     Returns
     -------
     RankAcceptability
+
+    Raises
+    ------
+    ValueError
+        n_draws below 1.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "accuracy": [0.3, 0.4]})
+    >>> rank_acceptability(fuse(Study.from_frame(frame)), n_draws=100).acceptability.loc["b"].to_dict()
+    {1: 1.0, 2: 0.0}
     """
     if n_draws < 1:
         raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
@@ -385,14 +403,12 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     for first in range(0, n_draws, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_draws - first))
         mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
-        ranks = tied_ranks(mean)
-        tied = _tie_sizes(ranks)
-        lowest = (ranks - (tied - 1) / 2).astype(np.intp)
-        for offset in range(int(tied.max())):
-            here = tied > offset
-            method = np.nonzero(here)[1]
-            np.add.at(counts, (method, lowest[here] - 1 + offset), 1 / tied[here])
-        central += (np.where(lowest == 1, 1 / tied, 0)).T @ weights
+        best, worst = tied_places(mean)
+        tied = worst - best + 1
+        for further in range(int(tied.max())):
+            draw, method = np.nonzero(tied > further)
+            np.add.at(counts, (method, best[draw, method] + further), 1 / tied[draw, method])
+        central += np.where(best == 0, 1 / tied, 0).T @ weights
     with np.errstate(invalid="ignore", divide="ignore"):
         central /= counts[:, :1]
     return RankAcceptability(
@@ -401,17 +417,6 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
         n_draws,
         seed,
     )
-
-
-def _tie_sizes(ranks: Array) -> npt.NDArray[np.intp]:
-    """How many methods of the row share each rank."""
-    order = np.argsort(ranks, axis=1)
-    v = np.take_along_axis(ranks, order, axis=1)
-    group = np.cumsum(np.diff(v, axis=1, prepend=v[:, :1]) > 0, axis=1) + np.arange(len(v))[:, None] * ranks.shape[1]
-    sizes = np.bincount(group.ravel(), minlength=ranks.size)[group]
-    out = np.empty_like(sizes)
-    np.put_along_axis(out, order, sizes, axis=1)
-    return out
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
@@ -433,6 +438,12 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     ------
     ValueError
         Fewer than three methods.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": ["d"] * 3, "method": ["a", "b", "c"], "f1": [0.5, 0.6, 0.7]})
+    >>> leave_one_out(fuse(Study.from_frame(frame))).winners.to_dict()
+    {'c': 'b', 'b': 'c', 'a': 'c'}
     """
     methods = list(fusion.ranking.index)
     if len(methods) < 3:
@@ -480,6 +491,18 @@ def sensitivity(
     Returns
     -------
     Sensitivity
+
+    Raises
+    ------
+    MissingResultsError
+        Cells are empty and the study has no policy for them.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6]})
+    >>> table = sensitivity(Study.from_frame(frame)).table
+    >>> table[table.method == "b"].groupby("varies")["rank"].agg(["size", "mean"]).to_dict("index")
+    {'function': {'size': 12, 'mean': 1.0}, 'policy': {'size': 1, 'mean': 1.0}}
     """
     chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     scenarios = [chosen]
