@@ -1,0 +1,404 @@
+"""Many methods over folds on several measures at once: MANOVA blocked by fold, and the measures that it learns.
+
+Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995), "Methods of multivariate
+analysis"; Rao (1951) for the F approximation of Wilks' lambda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import special
+from scipy.linalg import solve_triangular
+
+from mlflow_mleval.analysis.multivariate import (
+    DEPENDENT,
+    METHODS,
+    Array,
+    checked_ratio,
+    hotelling_pairs,
+    independent_columns,
+    names_of,
+    table_of,
+)
+from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.validation import one_of, probability
+
+DESIGNS = ("blocked", "one-way")
+APPROXIMATIONS = ("rao", "chi2")
+
+
+@dataclass(frozen=True)
+class LearnedMeasures:
+    """Linear combinations of measures that tell the methods apart best: the eigenvectors of E⁻¹H.
+
+    Attributes
+    ----------
+    weights : pandas.DataFrame
+        Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
+    scaled_weights : pandas.DataFrame
+        The same times each measure's residual standard deviation, of unit length: comparable between measures of other units.
+    eigenvalues, shares : pandas.Series
+        By learned measure; shares of their sum are the importance.
+    dimensions : pandas.DataFrame
+        By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue. Valid
+        although the directions are learned from the same folds: so many dimensions differ.
+    projections : pandas.DataFrame
+        Index (method, fold), one column a learned measure.
+    ratio : float or None
+        As in the MANOVA.
+    paired : bool
+        Whether the folds pair the methods.
+    """
+
+    weights: pd.DataFrame
+    scaled_weights: pd.DataFrame
+    eigenvalues: pd.Series
+    shares: pd.Series
+    dimensions: pd.DataFrame
+    projections: pd.DataFrame
+    ratio: float | None
+    paired: bool
+
+    def tests(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Tests of every pair of methods on every learned measure.
+
+        The directions come from the folds that are tested, so that Student's p (the paper's) is too small. `pvalue` refers
+        t² to Hotelling's T² with all measures, and so holds for any direction, however it was chosen.
+
+        Returns
+        -------
+        pandas.DataFrame
+            learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over the
+            pairs of the learned measure), significant.
+        """
+        probability(alpha, "alpha")
+        methods = self.projections.index.get_level_values(0).unique()
+        n_measures = len(self.weights)
+        parts = []
+        for name in self.weights:
+            values = self.projections[name].to_numpy().reshape(len(methods), -1, 1)
+            pairs = hotelling_pairs(values, methods=methods, measures=[name], ratio=self.ratio, paired=self.paired, alpha=alpha)
+            t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
+            f = (df - n_measures + 1) / (n_measures * df) * t2
+            pvalue = special.fdtrc(n_measures, df - n_measures + 1, f) if df >= n_measures else np.full(len(t2), np.nan)
+            corrected = np.full(len(t2), np.nan)
+            tested = ~np.isnan(pvalue)
+            corrected[tested] = adjust(pvalue[tested])
+            columns = {
+                "learned": name,
+                "method_a": pairs.table["method_a"],
+                "method_b": pairs.table["method_b"],
+                "mean_difference": pairs.differences[name],
+                "statistic": np.sign(pairs.differences[name]) * np.sqrt(t2),
+                "pvalue_naive": pairs.table["pvalue"],
+                "pvalue": pvalue,
+                "pvalue_corrected": corrected,
+                "significant": corrected <= alpha,
+            }
+            parts.append(pd.DataFrame(columns))
+        return pd.concat(parts, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class ManovaResult:
+    """Multivariate analysis of variance of methods over folds.
+
+    Attributes
+    ----------
+    statistic : float
+        Wilks' lambda, between 0 and 1: small where the methods differ.
+    pvalue : float
+        By `approximation`, or by permutation.
+    f_statistic, df : float, (float, float)
+        Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
+    table : pandas.DataFrame
+        Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
+        lower bound.
+    between, within : pandas.DataFrame
+        The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
+    df_between, df_within : int
+    means : pandas.DataFrame
+        Methods x measures.
+    univariate : pandas.DataFrame
+        By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue, pvalue_corrected
+        (Holm).
+    learned : LearnedMeasures
+    measures, methods : list
+        That were tested; `dropped` maps measures that were left out to the reason.
+    n_folds : int
+    design : {"blocked", "one-way"}
+    approximation : {"rao", "chi2"}
+    method : {"f", "permutation"}
+    ratio : float or None
+    warnings : tuple of str
+    """
+
+    statistic: float
+    pvalue: float
+    f_statistic: float
+    df: tuple[float, float]
+    table: pd.DataFrame
+    between: pd.DataFrame
+    within: pd.DataFrame
+    df_between: int
+    df_within: int
+    means: pd.DataFrame
+    univariate: pd.DataFrame
+    learned: LearnedMeasures
+    measures: list[Hashable]
+    dropped: dict[Hashable, str]
+    methods: list[Hashable]
+    n_folds: int
+    design: str
+    approximation: str
+    method: str
+    ratio: float | None
+    warnings: tuple[str, ...] = ()
+
+
+def manova(
+    x: ArrayLike,
+    *,
+    methods: Sequence[Hashable] | None = None,
+    measures: Sequence[Hashable] | None = None,
+    design: str = "blocked",
+    ratio: float | None = None,
+    dependent: str = "error",
+    approximation: str = "rao",
+    method: str = "f",
+    n_resamples: int = 9999,
+    seed: int = 0,
+) -> ManovaResult:
+    r"""Test whether any of several methods differs in the mean of any measure or combination of measures over folds.
+
+    :math:`H = R \sum_i (\bar x_i - \bar x)(\bar x_i - \bar x)^T`, and E is the same of the residuals
+    :math:`x_{ij} - \bar x_i - \bar x_j + \bar x` (blocked by fold: the folds pair the methods; for two methods this is the paired
+    T²) or :math:`x_{ij} - \bar x_i` (one-way, Yıldız & Alpaydın 2014). :math:`\Lambda = |E| / |E + H|`; the table adds Pillai's
+    trace, the Hotelling-Lawley trace and Roy's largest root with their usual F approximations.
+
+    Parameters
+    ----------
+    x : array_like, shape (methods, folds, measures)
+    methods, measures : sequence, optional
+        Names; numbers by default.
+    design : {"blocked", "one-way"}
+        "one-way" ignores that folds pair the methods; for unpaired folds, or to reproduce the paper.
+    ratio : float, optional
+        n_test / n_train of a fold: Nadeau & Bengio's correction for shared training data, as in `hotelling`, divides H by
+        1 + folds · ratio.
+    dependent : {"error", "drop"}
+        What to do about measures that follow linearly from those before them.
+    approximation : {"rao", "chi2"}
+        How `pvalue` follows from lambda: Rao's F (exact for up to two measures or three methods), or the paper's chi-square.
+    method : {"f", "permutation"}
+        "permutation": p-value of lambda by permuting the methods within folds at random (blocked only, without `ratio`). It
+        needs no normal distribution and no equal variances.
+    n_resamples, seed : int
+        Number of permutations, and their seed.
+
+    Returns
+    -------
+    ManovaResult
+
+    Raises
+    ------
+    ValueError
+        Fewer than two methods or folds, missing values, too many measures, or linearly dependent ones: they are named.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(3, 10, 2)) + np.array([[0, 0], [0, 0], [1.5, -1.5]])[:, None]
+    >>> result = manova(x, measures=["tpr", "fpr"], ratio=1 / 9)
+    >>> round(result.statistic, 4), result.df, round(result.pvalue, 4)
+    (0.3312, (4.0, 34.0), 0.0007)
+    """
+    one_of(design, "design", DESIGNS)
+    one_of(dependent, "dependent", DEPENDENT)
+    one_of(approximation, "approximation", APPROXIMATIONS)
+    one_of(method, "method", METHODS)
+    ratio = checked_ratio(ratio)
+    values = table_of(x, "x", 3)
+    n_methods, n_folds, p = values.shape
+    names, of = names_of(measures, x, "measures", p), names_of(methods, None, "methods", n_methods)
+    if n_methods < 2 or n_folds < 2:
+        raise ValueError(f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}.")
+    if method == "permutation" and (ratio or design != "blocked"):
+        raise ValueError(
+            "`method` must be 'f' with `ratio` or a one-way design, got 'permutation'. Permuting the methods within folds needs "
+            "the same folds, and these independent."
+        )
+    means, residuals, df_within = _decompose(values, design)
+    size = np.abs(values).max(axis=(0, 1))
+    kept, dropped = independent_columns(residuals, names, size, df_within, dependent, "what is left of fold and method", means)
+    p, names = len(kept), [names[k] for k in kept]
+    if df_within < p:
+        raise ValueError(
+            f"`x` must have at least as many residual degrees of freedom as measures, got {df_within} for {p} measures "
+            f"({n_methods} methods on {n_folds} folds). Use more folds or at most {df_within} measures."
+        )
+    values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
+    df_between, shared = n_methods - 1, 1 + n_folds * (ratio or 0.0)
+    between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
+    eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
+    table = _statistics(eigenvalues, p, df_between, df_within)
+    statistic, f, *df, pvalue = table.loc["wilks"].tolist()
+    if approximation == "chi2":
+        f = ((p - df_between + 1) / 2 - df_within) * np.log(statistic)
+        df = [float(p * df_between), np.inf]
+        pvalue = float(special.chdtrc(df[0], f))
+    warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    if method == "permutation":
+        pvalue = _permuted(values, statistic, n_resamples, seed)
+    elif df_within < 2 * p:
+        warnings.append(f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly see anything.")
+    by_name = {"index": names, "columns": names}
+    return ManovaResult(
+        statistic=statistic,
+        pvalue=pvalue,
+        f_statistic=float(f),
+        df=(df[0], df[1]),
+        table=table,
+        between=pd.DataFrame(between, **by_name),
+        within=pd.DataFrame(within, **by_name),
+        df_between=df_between,
+        df_within=df_within,
+        means=pd.DataFrame(values.mean(axis=1), of, names),
+        univariate=_univariate(between, within, df_between, df_within, names),
+        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design),
+        measures=names,
+        dropped=dropped,
+        methods=of,
+        n_folds=n_folds,
+        design=design,
+        approximation=approximation,
+        method=method,
+        ratio=ratio,
+        warnings=tuple(warnings),
+    )
+
+
+def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
+    """Means of the methods about the grand mean, residuals as one row a (method, fold), and their degrees of freedom."""
+    n_methods, n_folds, p = values.shape
+    grand = values.mean(axis=(0, 1))
+    means = values.mean(axis=1) - grand
+    residuals = values - grand - means[:, None]
+    if design == "blocked":
+        residuals -= residuals.mean(axis=0)
+        return means, residuals.reshape(-1, p), (n_methods - 1) * (n_folds - 1)
+    return means, residuals.reshape(-1, p), n_methods * (n_folds - 1)
+
+
+def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
+    """Eigenvalues of E⁻¹H, largest first, and its eigenvectors as columns, from the factors of E and H.
+
+    The measures are brought to one scale first, and the singular values of the whitened means taken, so that nothing is squared.
+    """
+    scale = np.linalg.norm(residuals, axis=0)
+    root = np.linalg.qr(residuals / scale, mode="r")
+    white = solve_triangular(root, (means / scale).T, trans="T")
+    left, singular, _ = np.linalg.svd(white, full_matrices=True)
+    count = min(white.shape[0], white.shape[1] - 1)
+    return singular[:count] ** 2, solve_triangular(root, left[:, :count]) / scale[:, None]
+
+
+def _rao(wilks: float, p: float, q: float, v: float) -> list[float]:
+    """F, its two degrees of freedom and p of Wilks' lambda with p measures, q and v degrees of freedom (Rao 1951)."""
+    square = p * p + q * q - 5
+    t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
+    df1, df2 = p * q, (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
+    root = wilks ** (1 / t)
+    f = (1 - root) / root * df2 / df1
+    return [f, df1, df2, special.fdtrc(df1, df2, f)]
+
+
+def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
+    """The four statistics with their F approximations, as in SAS and statsmodels."""
+    s, m, n = min(p, q), (abs(p - q) - 1) / 2, (v - p - 1) / 2
+    wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
+    pillai, trace, roy = float((eigenvalues / (1 + eigenvalues)).sum()), float(eigenvalues.sum()), float(eigenvalues.max())
+    rows = {"wilks": [wilks, *_rao(wilks, p, q, v)]}
+    df1, df2 = s * (2 * m + s + 1), s * (2 * n + s + 1)
+    f = df2 / df1 * pillai / (s - pillai)
+    rows["pillai"] = [pillai, f, df1, df2, special.fdtrc(df1, df2, f)]
+    if n > 0:  # McKeon (1974)
+        b = (p + 2 * n) * (q + 2 * n) / (2 * (2 * n + 1) * (n - 1)) if n != 1 else np.inf
+        df1, df2 = p * q, 4 + (p * q + 2) / (b - 1)
+        f = df2 / df1 * trace * 2 * n / (df2 - 2)
+    else:
+        df2 = 2 * (s * n + 1)
+        f = df2 / df1 / s * trace
+    rows["hotelling_lawley"] = [trace, f, df1, df2, special.fdtrc(df1, df2, f)]
+    df1 = max(p, q)
+    df2 = v - df1 + q
+    f = df2 / df1 * roy
+    rows["roy"] = [roy, f, df1, df2, special.fdtrc(df1, df2, f)]
+    columns = ["statistic", "f_statistic", "df_numerator", "df_denominator", "pvalue"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).astype(float)
+
+
+def _univariate(between: Array, within: Array, df1: int, df2: int, names: list[Hashable]) -> pd.DataFrame:
+    f = np.diag(between) / df1 / (np.diag(within) / df2)
+    pvalue = special.fdtrc(df1, df2, f)
+    columns = {"f_statistic": f, "df_numerator": df1, "df_denominator": df2, "pvalue": pvalue, "pvalue_corrected": adjust(pvalue)}
+    return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
+
+
+def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float:
+    """Share of permutations of the methods within folds with a lambda at most as large, the observed one among them.
+
+    About the fold means, E + H stays the same: with it made the identity, lambda is the determinant of what H leaves.
+    """
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples}.")
+    n_methods, n_folds, p = values.shape
+    centred = (values - values.mean(axis=0)).reshape(-1, p)
+    white = np.linalg.qr(centred / np.linalg.norm(centred, axis=0))[0].reshape(values.shape)
+    rng = np.random.default_rng(seed)
+    at = np.arange(n_folds)
+    block = max(1, 2**18 // values.size)
+    below = 0
+    for start in range(0, n_resamples, block):
+        count = min(block, n_resamples - start)
+        order = rng.random((count, n_methods, n_folds)).argsort(axis=1)
+        means = white[order, at].mean(axis=2)
+        left = np.eye(p) - n_folds * np.swapaxes(means, 1, 2) @ means
+        below += int((np.linalg.det(left) <= wilks * (1 + 1e-9)).sum())
+    return (below + 1) / (n_resamples + 1)
+
+
+def _learned(
+    values: Array, within: Array, eigenvalues: Array, vectors: Array, df_between: int, df_within: int,
+    names: list[Hashable], methods: list[Hashable], ratio: float | None, design: str,
+) -> LearnedMeasures:
+    learned = [f"M{k + 1}" for k in range(len(eigenvalues))]
+    weights = _unit(vectors)
+    p, rows = len(names), []
+    for k in range(len(eigenvalues)):
+        wilks = float(np.exp(-np.log1p(eigenvalues[k:]).sum()))
+        rows.append([wilks, *_rao(wilks, p - k, df_between - k, df_within - k)])
+    total = eigenvalues.sum()
+    index = pd.MultiIndex.from_product([methods, range(values.shape[1])], names=["method", "fold"])
+    columns = ["wilks", "f_statistic", "df_numerator", "df_denominator", "pvalue"]
+    return LearnedMeasures(
+        weights=pd.DataFrame(weights, names, learned),
+        scaled_weights=pd.DataFrame(_unit(weights * np.sqrt(np.diag(within))[:, None]), names, learned),
+        eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
+        shares=pd.Series(eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"),
+        dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
+        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
+        ratio=ratio,
+        paired=design == "blocked",
+    )
+
+
+def _unit(vectors: Array) -> Array:
+    """Columns of unit length whose largest entry is positive."""
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return vectors / (np.linalg.norm(vectors, axis=0) * np.sign(largest))

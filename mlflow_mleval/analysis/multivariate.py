@@ -1,0 +1,586 @@
+"""Two methods over folds on several measures at once: Hotelling's paired T-squared, for one pair or all pairs of many methods.
+
+Yıldız & Alpaydın (2014), "Multivariate comparison of classification algorithms"; Rencher (1995), "Methods of multivariate
+analysis"; Nadeau & Bengio (2003), "Inference for the generalization error", for folds that share training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.validation import one_of, probability, same_axes, unique_names
+
+DEPENDENT = ("error", "drop")
+METHODS = ("f", "permutation")
+#: A measure whose part outside the span of the measures before it is below this share of its length depends on them.
+DEPENDENCE = 1e-8
+#: Variation below this share of the largest value is float noise.
+NOISE = 1e-13
+#: Up to so many folds the permutation test goes through all signs; beyond, it draws.
+EXACT_FOLDS = 16
+#: Pairs of methods that are handled together: their folds fit the cache.
+BLOCK = 2048
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HotellingResult:
+    """Hotelling's T-squared test of two methods.
+
+    Attributes
+    ----------
+    statistic : float
+        T-squared; with `ratio` divided by 1 + folds · ratio.
+    f_statistic, df : float, (int, int)
+        The same as an F, and its degrees of freedom.
+    pvalue : float
+    mean_difference : pandas.Series
+        By measure: mean of the first method minus that of the second.
+    direction : pandas.Series
+        Weights of the combination of measures on which the methods differ most, per unit of each measure.
+    scaled_direction : pandas.Series
+        The same per standard deviation of each measure's differences: comparable between measures.
+    posthoc : pandas.DataFrame
+        By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t), pvalue,
+        pvalue_corrected (Holm, over measures), significant.
+    measures : list
+        That were tested; `dropped` maps those that were left out to the reason.
+    n_folds : tuple of int
+        Of either method.
+    paired : bool
+    ratio : float or None
+        n_test / n_train that corrects for shared training data; None: not corrected.
+    method : {"f", "permutation"}
+    alpha : float
+    warnings : tuple of str
+    """
+
+    statistic: float
+    f_statistic: float
+    df: tuple[int, int]
+    pvalue: float
+    mean_difference: pd.Series
+    direction: pd.Series
+    scaled_direction: pd.Series
+    posthoc: pd.DataFrame
+    measures: list[Hashable]
+    dropped: dict[Hashable, str]
+    n_folds: tuple[int, int]
+    paired: bool
+    ratio: float | None
+    method: str
+    alpha: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def significant(self) -> bool:
+        """Whether the test rejects at `alpha`."""
+        return self.pvalue <= self.alpha
+
+
+def hotelling(
+    x1: ArrayLike | pd.DataFrame,
+    x2: ArrayLike | pd.DataFrame,
+    *,
+    measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    method: str = "f",
+    alpha: float = 0.05,
+    seed: int = 0,
+) -> HotellingResult:
+    r"""Test whether two methods differ in the mean of any measure or combination of measures over folds.
+
+    With the differences :math:`d_j = x_{1j} - x_{2j}` on folds j = 1 .. R, their mean :math:`\bar d` and covariance :math:`S_d`,
+    :math:`T^2 = R\,\bar d^T S_d^{-1} \bar d` and :math:`\frac{R-p}{p(R-1)} T^2 \sim F(p, R-p)` (Yıldız & Alpaydın 2014, eq. 1).
+    With one measure this is the paired t test, :math:`T^2 = t^2`. The direction of the largest difference is
+    :math:`S_d^{-1}\bar d` (eq. 2).
+
+    Folds of cross-validation share training data, so that this test rejects too often. Nadeau & Bengio's (2003) variance of the
+    mean, :math:`(1/R + n_{test}/n_{train}) S_d` in place of :math:`S_d / R`, divides :math:`T^2` by :math:`1 + R \cdot ratio`;
+    it is exact where all folds correlate by n_test / (n_test + n_train).
+
+    Parameters
+    ----------
+    x1, x2 : array_like or pandas.DataFrame, shape (folds, measures)
+        Values of either method, in the same order of folds.
+    measures : sequence, optional
+        Names; those of the columns of a DataFrame by default.
+    ratio : float, optional
+        n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None or 0: folds are independent.
+    paired : bool
+        False: the folds of both methods are not the same; two-sample test with the pooled covariance. Less powerful.
+    dependent : {"error", "drop"}
+        What to do about measures that follow linearly from those before them (tp + fn is fixed, say).
+    method : {"f", "permutation"}
+        "permutation": p-value by swapping the methods fold by fold (paired only), all 2^R swaps up to 16 folds, 100,000 random
+        ones beyond. It needs no normal distribution, but cannot be combined with `ratio`.
+    alpha : float
+        Level for the post hoc tests and `significant`.
+    seed : int
+        Of random swaps.
+
+    Returns
+    -------
+    HotellingResult
+
+    Raises
+    ------
+    ValueError
+        Shapes differ, values are missing, folds are too few (it takes more folds than measures), or measures are linearly
+        dependent: they are named.
+
+    Examples
+    --------
+    >>> a = pd.DataFrame({"precision": [0.80, 0.82, 0.79, 0.85, 0.81, 0.83], "recall": [0.60, 0.59, 0.62, 0.63, 0.58, 0.61]})
+    >>> b = pd.DataFrame({"precision": [0.78, 0.79, 0.78, 0.81, 0.80, 0.79], "recall": [0.61, 0.62, 0.63, 0.63, 0.61, 0.63]})
+    >>> result = hotelling(a, b, ratio=1 / 5)
+    >>> round(result.statistic, 3), result.df, round(result.pvalue, 4)
+    (18.459, (2, 4), 0.0454)
+    >>> result.posthoc["pvalue_corrected"].round(4).tolist()
+    [0.0605, 0.0722]
+    """
+    one_of(dependent, "dependent", DEPENDENT)
+    one_of(method, "method", METHODS)
+    probability(alpha, "alpha")
+    ratio = checked_ratio(ratio)
+    first, second = table_of(x1, "x1", 2), table_of(x2, "x2", 2)
+    same_axes(x1, "x1", x2, "x2") if paired else None
+    names = names_of(measures, x1, "measures", first.shape[1])
+    if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
+        hint = "Rows are the same folds and columns the same measures in both" if paired else "Columns are the same measures"
+        raise ValueError(f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}.")
+    if method == "permutation" and (ratio or not paired):
+        raise ValueError(
+            "`method` must be 'f' with `ratio` or unpaired folds, got 'permutation'. Swapping the methods within folds needs "
+            "the same folds, and these independent."
+        )
+    size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
+    mean, residuals, df, spread = _differences(first, second, paired, ratio)
+    warnings: list[str] = []
+    dropped: dict[Hashable, str] = {}
+    what = "differences" if paired else "values"
+    if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
+        kept, dropped = independent_columns(residuals, names, size, df, dependent, f"their {what} over folds", mean)
+        warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    else:
+        kept = list(range(len(names)))
+        warnings.append("Both methods have the same values in every fold: there is nothing to test, and p is 1 by convention.")
+    p, names = len(kept), [names[k] for k in kept]
+    if df < p:
+        raise ValueError(_too_few(len(first), p, df, paired))
+    mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
+    quadratic, direction, _ = _solve(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
+    t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
+    f = (df - p + 1) / (p * df) * t2
+    pvalue = float(special.fdtrc(p, df - p + 1, f)) if method == "f" else _swap_pvalue(first[:, kept] - second[:, kept], seed)
+    deviation = np.sqrt((residuals**2).sum(axis=0) / df)
+    if len(warnings) == 0 and df - p < 2:
+        warnings.append(f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer measures or more folds.")
+    return HotellingResult(
+        statistic=t2,
+        f_statistic=f,
+        df=(p, df - p + 1),
+        pvalue=pvalue,
+        mean_difference=pd.Series(mean, names, name="mean_difference"),
+        direction=pd.Series(direction, names, name="direction"),
+        scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
+        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha),
+        measures=names,
+        dropped=dropped,
+        n_folds=(len(first), len(second)),
+        paired=paired,
+        ratio=ratio,
+        method=method,
+        alpha=alpha,
+        warnings=tuple(warnings),
+    )
+
+
+@dataclass(frozen=True)
+class HotellingPairs:
+    """Hotelling's T-squared test of every pair of methods.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
+        could be tested), significant, problem (why the pair could not be tested, else empty; its numbers are then NaN).
+    differences, directions, errors : pandas.DataFrame
+        Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination on which they differ most;
+        standard errors of the mean differences.
+    df : (int, int)
+        Degrees of freedom of the F.
+    residual_df : int
+        Those of the covariances, and of Student's t.
+    methods, measures : list
+        That were tested; `dropped` maps measures that were left out to the reason.
+    paired : bool
+    ratio : float or None
+    alpha : float
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    differences: pd.DataFrame
+    directions: pd.DataFrame
+    errors: pd.DataFrame
+    df: tuple[int, int]
+    residual_df: int
+    methods: list[Hashable]
+    measures: list[Hashable]
+    dropped: dict[Hashable, str]
+    paired: bool
+    ratio: float | None
+    alpha: float
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def posthoc_pvalues(self) -> pd.DataFrame:
+        """Pairs x measures: Student's t tests, not corrected. NaN where neither value varies but the means differ."""
+        mean, error = self.differences.to_numpy(), self.errors.to_numpy()
+        t = np.divide(mean, error, out=np.where(mean == 0, 0.0, np.nan), where=error > 0)
+        return pd.DataFrame(2 * special.stdtr(self.residual_df, -np.abs(t)), columns=self.measures)
+
+    @cached_property
+    def posthoc_corrected(self) -> pd.DataFrame:
+        """The same with Holm's correction over the measures of a pair: where a difference sits."""
+        return pd.DataFrame(holm_rows(self.posthoc_pvalues.to_numpy()), columns=self.measures)
+
+    @property
+    def separated(self) -> pd.DataFrame:
+        """Methods x methods: whether the test separates the pair."""
+        return pair_matrix(self.methods, self.table, "significant")
+
+
+def hotelling_pairs(
+    x: ArrayLike,
+    *,
+    methods: Sequence[Hashable] | None = None,
+    measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    alpha: float = 0.05,
+) -> HotellingPairs:
+    """`hotelling` for every pair of methods, all at once.
+
+    Parameters
+    ----------
+    x : array_like, shape (methods, folds, measures)
+    methods, measures : sequence, optional
+        Names; numbers by default.
+    ratio, paired, dependent, alpha
+        As in `hotelling`. All pairs are tested on the same measures: one is dependent if it is so over all methods. A pair of
+        which the differences alone are singular cannot be tested, and its row says so.
+
+    Raises
+    ------
+    ValueError
+        As `hotelling`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(3, 10, 2)) + np.array([[0, 0], [0, 0], [3, -3]])[:, None]
+    >>> pairs = hotelling_pairs(x, methods=["a", "b", "c"], ratio=1 / 9)
+    >>> pairs.table["significant"].tolist()
+    [False, True, True]
+    """
+    one_of(dependent, "dependent", DEPENDENT)
+    probability(alpha, "alpha")
+    ratio = checked_ratio(ratio)
+    values = table_of(x, "x", 3)
+    of, names = names_of(methods, None, "methods", len(values)), names_of(measures, None, "measures", values.shape[-1])
+    n_folds = values.shape[1]
+    if len(values) < 2:
+        raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
+    centred = values - values.mean(axis=1, keepdims=True)
+    means = values.mean(axis=1)
+    df, spread = (n_folds - 1, 1 / n_folds) if paired else (2 * n_folds - 2, 2 / n_folds)
+    spread += (ratio or 0.0) * (1 if paired else 2)
+    pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
+    kept, dropped = independent_columns(
+        pooled, names, np.abs(values).max(axis=(0, 1)), len(pooled), dependent, "what is left of fold and method",
+        means - means.mean(axis=0),
+    )
+    names, p = [names[k] for k in kept], len(kept)
+    if df < p:
+        raise ValueError(_too_few(n_folds, p, df, paired))
+    folds = np.ascontiguousarray(centred[..., kept].transpose(2, 1, 0))
+    means = np.ascontiguousarray(means[:, kept].T)
+    size = np.abs(values[..., kept]).max(axis=1).T
+    first, second = np.triu_indices(len(values), 1)
+    n = len(first)
+    difference, direction, error, quadratic = np.empty((p, n)), np.empty((p, n)), np.empty((p, n)), np.empty(n)
+    singular = np.empty(n, dtype=np.int64)
+    for start in range(0, n, BLOCK):
+        at = slice(start, start + BLOCK)
+        a, b = first[at], second[at]
+        one, other = folds.take(a, axis=2), folds.take(b, axis=2)
+        residuals = one - other if paired else np.concatenate([one, other], axis=1)
+        difference[:, at] = means[:, a] - means[:, b]
+        error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
+        largest = np.maximum(size[:, a], size[:, b])
+        quadratic[at], direction[:, at], singular[at] = _solve(residuals, difference[:, at].copy(), largest)
+    error = np.sqrt(error * (spread / df))
+    t2 = quadratic * (df / spread)
+    problem = np.full(n, "", dtype=object)
+    if (singular >= 0).any():
+        scale = np.maximum(size[:, first], size[:, second])
+        constant = error <= NOISE * scale
+        error[constant] = 0.0
+        difference[constant & (np.abs(difference) <= NOISE * scale)] = 0.0
+        same = (constant & (difference == 0)).all(axis=0)
+        bad = (singular >= 0) & ~same
+        t2[same], direction[:, same] = 0.0, 0.0
+        t2[bad], direction[:, bad] = np.nan, np.nan
+        problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
+    f = (df - p + 1) / (p * df) * t2
+    pvalue = special.fdtrc(p, df - p + 1, f)
+    corrected = np.full(n, np.nan)
+    tested = ~np.isnan(pvalue)
+    corrected[tested] = adjust(pvalue[tested])
+    labels = pd.Index(of, tupleize_cols=False)
+    table = {
+        "method_a": labels.take(first), "method_b": labels.take(second), "statistic": t2, "f_statistic": f, "pvalue": pvalue,
+        "pvalue_corrected": corrected, "significant": corrected <= alpha, "problem": problem,
+    }
+    warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    if untested := int((~tested).sum()):
+        warnings.append(f"{untested} of {n} pairs could not be tested: their differences are linearly dependent or do not vary.")
+    return HotellingPairs(
+        table=pd.DataFrame(table),
+        differences=pd.DataFrame(difference.T, columns=names),
+        directions=pd.DataFrame(direction.T * df, columns=names),
+        errors=pd.DataFrame(error.T, columns=names),
+        df=(p, df - p + 1),
+        residual_df=df,
+        methods=of,
+        measures=names,
+        dropped=dropped,
+        paired=paired,
+        ratio=ratio,
+        alpha=alpha,
+        warnings=tuple(warnings),
+    )
+
+
+def holm_rows(pvalues: Array) -> Array:
+    """Holm's correction within each row; NaN where there is no test, which does not count.
+
+    >>> holm_rows(np.array([[0.01, 0.04, 0.03], [0.2, np.nan, 0.01]])).tolist()
+    [[0.03, 0.06, 0.06], [0.2, nan, 0.02]]
+    """
+    order = np.argsort(pvalues, axis=1)
+    ranked = np.take_along_axis(pvalues, order, axis=1)
+    left = (~np.isnan(pvalues)).sum(axis=1, keepdims=True) - np.arange(pvalues.shape[1])
+    stepped = np.minimum(1.0, np.maximum.accumulate(ranked * np.maximum(left, 1), axis=1))
+    out = np.empty_like(pvalues)
+    np.put_along_axis(out, order, stepped, axis=1)
+    return out
+
+
+def pair_matrix(methods: Sequence[Hashable], table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A boolean column of a table of pairs as a symmetric frame methods x methods, False on the diagonal."""
+    at = pd.Index(methods, tupleize_cols=False)
+    a, b = at.get_indexer(table["method_a"]), at.get_indexer(table["method_b"])
+    matrix = np.zeros((len(at), len(at)), dtype=bool)
+    matrix[a, b] = matrix[b, a] = table[column].to_numpy(dtype=bool)
+    return pd.DataFrame(matrix, at, at)
+
+
+def _posthoc(mean: Array, error: Array, df: int, names: list[Hashable], alpha: float) -> pd.DataFrame:
+    """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean difference."""
+    t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+    pvalue = 2 * special.stdtr(df, -np.abs(t))
+    corrected = adjust(pvalue)
+    margin = special.stdtrit(df, 1 - alpha / 2) * error
+    columns = {
+        "mean_difference": mean, "low": mean - margin, "high": mean + margin, "statistic": t, "pvalue": pvalue,
+        "pvalue_corrected": corrected, "significant": corrected <= alpha,
+    }
+    return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
+
+
+def _swap_pvalue(difference: Array, seed: int) -> float:
+    """Share of the swaps of methods within folds with a T-squared at least as large.
+
+    The sum of squares and products about zero is the same for all swaps, and T-squared grows with the mean's length in its terms.
+    """
+    n = len(difference)
+    if not difference.any():
+        return 1.0
+    base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
+    if n <= EXACT_FOLDS:
+        flips = np.array(list(product((1.0, -1.0), repeat=n - 1)))
+        signs = np.column_stack([np.ones(len(flips)), flips])
+    else:
+        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(100_001, n))
+        signs[0] = 1.0
+    length = ((signs @ base) ** 2).sum(axis=1)
+    return float((length >= length[0] * (1 - 1e-12)).mean())
+
+
+def _differences(first: Array, second: Array, paired: bool, ratio: float | None) -> tuple[Array, Array, int, float]:
+    """Mean difference, residuals about the means, their degrees of freedom, and the variance of the mean in units of theirs."""
+    shared = ratio or 0.0
+    if paired:
+        difference = first - second
+        mean = difference.mean(axis=0)
+        return mean, difference - mean, len(first) - 1, 1 / len(first) + shared
+    means = first.mean(axis=0), second.mean(axis=0)
+    residuals = np.concatenate([first - means[0], second - means[1]])
+    return means[0] - means[1], residuals, len(residuals) - 2, 1 / len(first) + 1 / len(second) + 2 * shared
+
+
+def _solve(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, NDArray[np.int64]]:
+    """For every pair the quadratic form of the mean in the inverse of the residuals' sum of squares and products, and so on.
+
+    Modified Gram-Schmidt along the measures, all pairs at once: the condition number is not squared, as it would be by forming
+    the covariance.
+
+    Parameters
+    ----------
+    residuals : array of shape (measures, rows, pairs), overwritten
+    mean : array of shape (measures, pairs), overwritten
+    size : array of shape (measures, pairs or 1)
+        Largest absolute value of the measure.
+
+    Returns
+    -------
+    quadratic : array of shape (pairs,)
+    direction : array of shape (measures, pairs)
+        The inverse times the mean.
+    singular : array of int, shape (pairs,)
+        The first measure that does not vary or depends on those before it, else -1; with one, the other results mean nothing.
+    """
+    p, _, n = residuals.shape
+    before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
+    scale = np.empty((p, n))
+    along = np.zeros((p, p, n))
+    singular = np.full(n, -1)
+    for k in range(p):
+        scale[k] = np.sqrt(np.einsum("rn,rn->n", residuals[k], residuals[k]))
+        gone = scale[k] <= np.maximum(DEPENDENCE * before[k], NOISE * np.sqrt(residuals.shape[1]) * size[k])
+        singular[gone & (singular < 0)] = k
+        scale[k][gone] = 1.0
+        residuals[k] /= scale[k]
+        mean[k] /= scale[k]
+        for j in range(k + 1, p):
+            along[k, j] = np.einsum("rn,rn->n", residuals[k], residuals[j])
+            residuals[j] -= along[k, j] * residuals[k]
+            mean[j] -= along[k, j] * mean[k]
+    direction = mean.copy()
+    for k in range(p - 1, -1, -1):
+        for j in range(k + 1, p):
+            direction[k] -= along[k, j] * direction[j]
+        direction[k] /= scale[k]
+    return np.einsum("kn,kn->n", mean, mean), direction, singular
+
+
+def independent_columns(
+    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str, what: str, mean: Array
+) -> tuple[list[int], dict[Hashable, str]]:
+    """Positions of the measures that do not follow from those before them, and why the others were dropped.
+
+    Parameters
+    ----------
+    residuals : array of shape (rows, measures)
+    names : sequence
+    size : array of shape (measures,)
+        Largest absolute value: variation far below it is noise.
+    df : int
+        Degrees of freedom of the residuals. As many independent measures exhaust them, so that what follows is no dependence.
+    dependent : {"error", "drop"}
+    what : str
+        What the residuals are, in words.
+    mean : array of shape (measures,) or (methods, measures)
+        What is tested: a dependence that it does not share is told.
+
+    Raises
+    ------
+    ValueError
+        There are dependent measures and `dependent` is "error", or none is left.
+    """
+    length = np.linalg.norm(residuals, axis=0)
+    kept: list[int] = []
+    dropped: dict[Hashable, str] = {}
+    for k, name in enumerate(names):
+        if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
+            constant = np.abs(mean[..., k]).max() > NOISE * size[k]
+            dropped[name] = "does not vary over folds" + (" although the methods differ in it" if constant else "")
+            continue
+        column = residuals[:, k] / length[k]
+        if kept:
+            base = residuals[:, kept] / length[kept]
+            weights = np.linalg.lstsq(base, column, rcond=None)[0]
+            if len(kept) < df and np.linalg.norm(column - base @ weights) <= DEPENDENCE:
+                used = [i for i, w in zip(kept, weights, strict=True) if abs(w) > 1e-6]
+                dropped[name] = f"follows from {', '.join(str(names[i]) for i in used)}"
+                gap = mean[..., k] - length[k] * mean[..., kept] @ (weights / length[kept])
+                if np.abs(gap).max() > 1e-9 * size[k]:
+                    dropped[name] += " but for a constant in which the methods differ"
+                continue
+        kept.append(k)
+    if dropped and (dependent == "error" or not kept):
+        listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
+        mend = "Leave them out, or pass dependent='drop'." if kept else "There is no variation to test against."
+        raise ValueError(
+            f"`measures` must be linearly independent ({what}), got {len(dropped)} of {len(names)} that are not: {listed}. {mend}"
+        )
+    return kept, dropped
+
+
+def _too_few(folds: int, p: int, df: int, paired: bool) -> str:
+    need = f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
+    fewer = f" or at most {df} measure{'s' * (df > 1)}" if df > 0 else ""
+    return f"`x1` must have more folds than measures, got {folds} folds for {p} measures. It takes {need}{fewer}."
+
+
+def checked_ratio(ratio: float | None) -> float | None:
+    """n_test / n_train as a float, if it is one; else a ValueError."""
+    if ratio is None:
+        return None
+    number = float(ratio)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"`ratio` must be n_test / n_train of a fold (1/9 for ten folds), got {ratio!r}.")
+    return number
+
+
+def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
+    """The values as finite floats in so many dimensions; one dimension less means one measure."""
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must hold numbers in a regular array, got {error}. Pass one number a cell.") from None
+    if ndim == 2 and array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != ndim or 0 in array.shape:
+        axes = " x ".join(("methods", "folds", "measures")[-ndim:])
+        raise ValueError(f"`{name}` must be {axes} with at least one of each, got shape {array.shape}.")
+    if bad := int((~np.isfinite(array)).sum()):
+        where = ", ".join(str(int(i)) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(
+            f"`{name}` must be finite in every cell, got {bad} of {array.size} missing or infinite (first at {where}). "
+            "Leave out the fold for all methods, or the method."
+        )
+    return array
+
+
+def names_of(given: Iterable[Hashable] | None, values: object, name: str, count: int) -> list[Hashable]:
+    """The names that were given, those of a DataFrame's columns, or 0, 1 .. count - 1."""
+    if given is None:
+        given = values.columns if isinstance(values, pd.DataFrame) else range(count)
+    return list(unique_names(given, name, count, name))

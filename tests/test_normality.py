@@ -1,0 +1,100 @@
+"""Mardia's test against its definition, published figures and simulation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from mlflow_mleval import mardia
+
+
+def by_definition(rows):
+    rows = rows - rows.mean(axis=0)
+    n = len(rows)
+    inner = rows @ np.linalg.inv(rows.T @ rows / n) @ rows.T
+    return (inner**3).sum() / n**2, (np.diag(inner) ** 2).sum() / n
+
+
+@pytest.mark.parametrize("shape", [(12, 1), (10, 2), (30, 4), (200, 3)])
+def test_equals_its_definition(shape):
+    rows = np.random.default_rng(1).exponential(size=shape)
+    found = mardia(rows)
+    np.testing.assert_allclose((found.skewness, found.kurtosis), by_definition(rows), rtol=1e-10)
+    assert found.n == shape[0]
+
+
+def test_figures_of_the_r_package_mvn_on_iris_setosa():
+    """Korkmaz, Goksuluk & Zararsiz (2014), The R Journal 6(2), the output of mardiaTest(setosa)."""
+    setosa = load_iris().data[:50]
+    large, small = mardia(setosa, small_sample=False), mardia(setosa)
+    assert large.skewness == pytest.approx(3.079721, abs=5e-7)
+    assert large.skewness_statistic == pytest.approx(25.66434, abs=5e-6)
+    assert large.skewness_pvalue == pytest.approx(0.1771859, abs=5e-8)
+    assert large.kurtosis == pytest.approx(26.53766, abs=5e-6)
+    assert large.kurtosis_statistic == pytest.approx(1.294992, abs=5e-7)
+    assert large.kurtosis_pvalue == pytest.approx(0.1953229, abs=5e-8)
+    assert small.skewness_statistic == pytest.approx(27.85973, abs=5e-6)
+    assert small.skewness_pvalue == pytest.approx(0.1127617, abs=5e-8)
+
+
+def test_small_sample_moments_of_the_kurtosis_are_exact():
+    """Normal samples of 12 rows: mean and variance of the statistic are 0 and 1, which the limits for large n miss by far."""
+    rng = np.random.default_rng(0)
+    exact = np.array([mardia(rng.normal(size=(12, 2))).kurtosis_statistic for _ in range(5000)])
+    assert abs(exact.mean()) < 0.05
+    assert abs(exact.var() - 1) < 0.1
+
+
+def test_level_and_power_of_the_pooled_test():
+    rng = np.random.default_rng(3)
+    reject = [mardia(rng.normal(size=(7, 10, 2))).pvalue <= 0.05 for _ in range(1000)]
+    assert np.mean(reject) < 0.06
+    heavy = [mardia(rng.standard_t(3, size=(7, 10, 2))).pvalue <= 0.05 for _ in range(200)]
+    assert np.mean(heavy) > 0.7
+
+
+def test_pooled_residuals_know_neither_fold_nor_method():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(5, 10, 2))
+    shifted = x + rng.normal(size=(5, 1, 2)) * 10 + rng.normal(size=(1, 10, 2)) * 10
+    assert mardia(shifted).statistic == pytest.approx(mardia(x).statistic, rel=1e-9)
+    assert mardia(x).n == 50
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_does_not_change_with_linear_transforms(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(20, 3))
+    turned = x @ rng.normal(size=(3, 3)) + rng.normal(size=3)
+    assert mardia(turned).skewness == pytest.approx(mardia(x).skewness, rel=1e-6)
+    assert mardia(turned).kurtosis == pytest.approx(mardia(x).kurtosis, rel=1e-6)
+
+
+def test_says_that_ten_folds_of_one_method_show_nothing():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 2)), columns=["tpr", "fpr"])
+    found = mardia(frame)
+    assert found.measures == ["tpr", "fpr"]
+    assert any("almost no power" in w for w in found.warnings)
+    assert not mardia(np.random.default_rng(0).normal(size=(4, 10, 2))).warnings
+
+
+def test_names_dependent_measures():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["tp", "fp"])
+    frame["fn"] = 40 - frame["tp"]
+    with pytest.raises(ValueError, match=r"1 of 3 that are not: fn follows from tp\. Leave them out"):
+        mardia(frame)
+    found = mardia(frame, dependent="drop")
+    assert found.dropped == {"fn": "follows from tp"} and found.measures == ["tp", "fp"]
+    assert found.statistic == pytest.approx(mardia(frame[["tp", "fp"]]).statistic)
+
+
+def test_refuses_too_few_folds_and_gaps():
+    with pytest.raises(ValueError, match="at least two more folds than measures"):
+        mardia(np.random.default_rng(0).normal(size=(3, 2)))
+    with pytest.raises(ValueError, match=r"1 of 20 missing or infinite \(first at 0, 1\)"):
+        mardia([[1, np.nan], *np.random.default_rng(0).normal(size=(9, 2))])
+    with pytest.raises(TypeError, match="must hold numbers"):
+        mardia([["a", "b"]])
