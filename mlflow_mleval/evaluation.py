@@ -11,7 +11,6 @@ import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -408,10 +407,9 @@ def evaluate_hierarchical(
     >>> evaluate_hierarchical([["cat"], ["dog"]], [["dog"], ["dog"]], h).measures["h_f1"]
     0.75
     """
-    true, pred = hierarchical.labels(true_sets, "true_sets", h), hierarchical.labels(pred_sets, "pred_sets", h)
-    if true.shape != pred.shape:
-        raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({true.shape[0]}), got {pred.shape[0]}.")
-    sets = [matrix[:, h._number] for matrix in (true, pred)]  # in the order of h.nodes
+    sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
+    if sets[0].shape != sets[1].shape:
+        raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got {sets[1].shape[0]}.")
     options = {
         "max_distance": max_distance,
         "lca": lca,
@@ -526,9 +524,7 @@ def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
     options = {**hierarchical.instance_measures.__kwdefaults__, **options}
     table = hierarchical.instance_measures(true, pred, h, **options)
-    edges = (h._up.start, h._up.parent, h._up.length)
-    digest = sha256(repr(h.nodes).encode() + b"".join(array.tobytes() for array in edges)).hexdigest()[:16]
-    return {name: table[name].to_numpy() for name in table}, {"hierarchy": digest, **options}
+    return {name: table[name].to_numpy() for name in table}, {"hierarchy": h.digest, **options}
 
 
 def _above(score: Any, cut: Any) -> sparse.csr_array:

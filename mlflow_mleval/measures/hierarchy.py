@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from hashlib import sha256
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
@@ -14,7 +16,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from .closure import Parents, closure, spans
+from mlflow_mleval.measures.closure import Parents, closure, spans
+from mlflow_mleval.validation import binary_matrix
 
 
 class Hierarchy:
@@ -51,7 +54,7 @@ class Hierarchy:
     --------
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog"), ("pet", "dog")])
     >>> h
-    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents, depth 2)
+    Hierarchy(4 classes, 3 edges, 2 roots, 2 leaves, 1 with several parents, 2 levels)
     >>> sorted(h.ancestors("dog"))
     ['animal', 'pet']
     >>> h.distance("cat", "dog"), h.distance("cat", "pet")
@@ -225,7 +228,7 @@ class Hierarchy:
         leaves = len(self) - len(np.unique(self._up.parent)) + 1
         return (
             f"Hierarchy({len(self)} classes, {len(self._up.parent) - roots} edges, {roots} roots, {leaves} leaves, "
-            f"{(count > 1).sum()} with several parents, depth {self._up.level[-1]})"
+            f"{(count > 1).sum()} with several parents, {self._up.level[-1]} levels)"
         )
 
     def __len__(self) -> int:
@@ -236,34 +239,96 @@ class Hierarchy:
 
     def parents(self, name: Hashable) -> set[Hashable]:
         """The classes right above a class."""
-        c = self._numbers([name], "name")[0]
+        c = self._number[self._positions([name], "name")[0]]
         return self._names(self._up.parent[self._up.start[c] : self._up.start[c + 1]])
 
     def ancestors(self, name: Hashable) -> set[Hashable]:
         """The classes above a class, itself left out."""
-        number = self._numbers([name], "name")
+        number = self._number[self._positions([name], "name")]
         return self._names(np.flatnonzero(self._up.above(number))) - {name}
 
     def descendants(self, name: Hashable) -> set[Hashable]:
         """The classes below a class, itself left out."""
-        number = self._numbers([name], "name")
+        number = self._number[self._positions([name], "name")]
         return self._names(np.flatnonzero(self._up.below(number))) - {name}
 
     def distance(self, a: Hashable, b: Hashable) -> float:
         """Length of the shortest path between two classes through a common ancestor; the virtual root is one."""
-        numbers = self._numbers([a, b], "name")
+        numbers = self._number[self._positions([a, b], "name")]
         up, number = self._up.part(self._up.above(numbers))
         a_up, b_up = closure(up)[number[numbers]].toarray().astype(float)
         return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
 
-    def _numbers(self, names: Iterable[Hashable], argument: str) -> np.ndarray:
-        """Numbers of the classes, or a ValueError that names the unknown ones."""
+    def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
+        """Class sets as a matrix.
+
+        Parameters
+        ----------
+        sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
+            A matrix has the columns `nodes`. A class that is given twice counts once.
+        name : str
+            What messages call the argument.
+
+        Returns
+        -------
+        csr_array of bool, shape (N, C)
+
+        Raises
+        ------
+        ValueError
+            Unknown classes, no instance, a matrix of another width or with other numbers than 0 and 1.
+        TypeError
+            An instance whose classes are not in a collection.
+
+        >>> Hierarchy([("a", "b"), ("a", "c")]).indicator([["c", "a"], [], {"b"}]).toarray().astype(int)
+        array([[1, 0, 1],
+               [0, 0, 0],
+               [0, 1, 0]])
+        """
+        if sparse.issparse(sets):
+            matrix = sparse.csr_array(binary_matrix(sets, name))
+            if matrix.shape[1] != len(self):
+                raise ValueError(f"`{name}` must have a column for each of the {len(self)} classes, got shape {matrix.shape}.")
+            return matrix
+        if isinstance(sets, np.ndarray) and sets.ndim == 2 and sets.dtype.kind in "buif":
+            raise TypeError(
+                f"`{name}` must be a list of sets of classes or a scipy.sparse matrix, got a dense array of numbers. "
+                "Pass scipy.sparse.csr_array(x) if it marks classes, x.tolist() if it holds their names."
+            )
+        rows = list(sets)
+        if not rows:
+            raise ValueError(f"`{name}` must hold at least one instance, got none. There is nothing to evaluate.")
+        bad = {kind for kind in set(map(type, rows)) if issubclass(kind, (str, bytes)) or not hasattr(kind, "__len__")}
+        if bad:
+            wrong = [i for i, row in enumerate(rows) if type(row) in bad]
+            raise TypeError(
+                f"`{name}` must hold a collection of classes for each instance, got {rows[wrong[0]]!r} for instance {wrong[0]} "
+                f"({listing(wrong, 'such instance')}). Put a single class into a list."
+            )
+        columns = self._positions(chain.from_iterable(rows), name)
+        start = np.append(0, np.cumsum([len(row) for row in rows]))
+        found = sparse.csr_array((np.ones(len(columns), bool), columns, start), shape=(len(rows), len(self)))
+        found.sum_duplicates()
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this hierarchy from others: its classes in order, edges and lengths.
+
+        >>> Hierarchy([("a", "b")]).digest == Hierarchy([("a", "b")]).digest != Hierarchy([("b", "a")]).digest
+        True
+        """
+        arrays = self._number, self._up.start, self._up.parent, self._up.length.astype(float)
+        return sha256(repr(self.nodes).encode() + b"".join(array.tobytes() for array in arrays)).hexdigest()[:16]
+
+    def _positions(self, names: Iterable[Hashable], argument: str) -> np.ndarray:
+        """Places of the classes in `nodes`, or a ValueError that names the unknown ones."""
         names = list(names)
         try:
-            return self._number[np.fromiter(map(self._position.__getitem__, names), np.int64, len(names))]
+            return np.fromiter(map(self._position.__getitem__, names), np.int64, len(names))
         except KeyError:
             unknown = dict.fromkeys(name for name in names if name not in self._position)
-        raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {listing(unknown, 'unknown class')}.")
+        raise ValueError(f"`{argument}` must hold classes of the hierarchy, got {listing(unknown, 'unknown class')}. Mend.")
 
     def _names(self, numbers: np.ndarray) -> set[Hashable]:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .lca import Legs, Meetings
+from mlflow_mleval.measures.lca import Legs, Meetings
 
 STATES = 2000  # partial solutions that are followed at once
 _WAYS = 64  # shortest paths of one leg that differ in a shared node

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from .closure import blocks, offsets, spans
+from mlflow_mleval.measures.closure import blocks, offsets, spans
 
 _TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
 _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
@@ -147,7 +147,7 @@ def best_matching(weight: np.ndarray) -> np.ndarray:
 
 
 def pair_measures(
-    true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, forbid: bool
+    true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, forbid: bool, tolerance: float
 ) -> dict[str, np.ndarray]:
     """The pair-based measures of every instance.
 
@@ -159,6 +159,8 @@ def pair_measures(
         Cost D of a class that is not paired.
     forbid : bool
         Whether classes more than D apart may not be paired.
+    tolerance : float
+        Distances that differ by no more are equal.
     """
     start, distance = pairs.start, pairs.apart[pairs.kind]
     m, k = np.diff(true.indptr), np.diff(pred.indptr)
@@ -170,7 +172,7 @@ def pair_measures(
         if not rows * columns:
             continue
         kappa = distance[start[group, None] + np.arange(rows * columns)].reshape(-1, rows, columns).astype(float)
-        near = (kappa <= limit) | (not forbid)
+        near = (kappa <= limit + tolerance) | (not forbid)
         gie[group] -= best_matching(np.where(near, np.maximum(2 * limit - kappa, 0), 0))
         n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
         saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
@@ -183,7 +185,7 @@ def pair_measures(
         "tree_induced_error": single,
         "gie": gie,
         "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
-        "all_pairs_error": np.diff(np.append(0, np.cumsum(distance, dtype=float))[start]),
+        "all_pairs_error": np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m)),
         "exact_match": (common == m) & (common == k),
         "mgia_error": cover,
         "mgia_bound": bound,
