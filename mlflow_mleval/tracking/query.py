@@ -14,12 +14,11 @@ from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsErro
 from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study, some
 from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.tracking.reading import COLUMNS, Result, Rule, is_ours, read_run
+from mlflow_mleval.tracking.reading import CHILD, COLUMNS, Result, Rule, is_ours, read_run
 from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
-_CHILD = "is a child of another run"
 
 
 def load_study(
@@ -222,7 +221,7 @@ def _read(
     results, children = [], 0
     for run in sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)):
         found = read_run(run, experiments[run.info.experiment_id], method, dataset, wanted)
-        if found == _CHILD:
+        if found == CHILD:
             children += 1
         elif isinstance(found, str):
             excluded.append(Excluded("run", f"{run.info.run_name} ({run.info.run_id})", found))

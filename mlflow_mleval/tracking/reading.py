@@ -18,6 +18,7 @@ from mlflow_mleval.tracking import schema
 _INFINITE = 1.7976931348623157e308
 #: The name that MLflow gives to a dataset input without one.
 _NAMELESS = "dataset"
+CHILD = "is a child of another run"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
@@ -96,7 +97,7 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
     if newer := schema.newer_schema(tags):
         raise IncomparableRunsError(f"run {run.info.run_id} has {newer}")
     if MLFLOW_PARENT_RUN_ID in tags and not is_ours(run):
-        return "is a child of another run"
+        return CHILD
     status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
     if status == schema.INCOMPLETE:
         return "was written in part only; import or log it again"
