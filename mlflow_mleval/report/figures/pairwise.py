@@ -1,0 +1,95 @@
+"""The pairwise matrix, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023): every pair in a cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.report.escape import MINUS, fixed, number, pvalue
+from mlflow_mleval.report.svg import BOLD, SMALL, TOP, WIDTH, Svg, fit, text_width
+
+CELL = 46
+#: Room for a name beside its row, and for the key of the cells.
+NAME, KEY = 170, 140
+#: Differences smaller than this are float noise.
+NOISE = 1e-12
+
+
+def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
+    """A staircase of cells: a method's row lies to the right of its name, its column above it.
+
+    A cell says how much better the method of its row is than that of its column: mean difference, wins/ties/losses over
+    the datasets, p-value; with many methods only the sign. Blue: better by mean difference, orange: worse; the stronger
+    the effect, the stronger the colour. A frame marks pairs that are separated.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        One row a pair: method_a (the better by mean rank), method_b, mean_difference, wins, ties, losses, effect_size,
+        separated, and the column `p`. Pairs that were not compared may lack.
+    order : sequence of str
+        Methods, best first; of more than thirty the best thirty are drawn.
+    p : str
+        Which column holds the p-values to print.
+    """
+    methods = list(order[:TOP])
+    place = {m: i for i, m in enumerate(methods)}
+    pairs = pairs[pairs["method_a"].isin(place) & pairs["method_b"].isin(place)]
+    n = len(methods)
+    room = min(150.0, max(BOLD * text_width(fit(methods[0], 140)) + 12, 60))
+    cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
+    size = pairs["mean_difference"].abs().max()
+    decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0
+    lines = {(r.method_a, r.method_b): _lines(r, getattr(r, p), decimals) for r in pairs.itertuples()}
+    widest = max((text_width(t, SMALL) for texts in lines.values() for t in texts), default=0)
+    detailed = widest <= cell - 1 and cell >= 40
+    apart = "; ".join(f"{r.method_a} and {r.method_b}, {pvalue(getattr(r, p))}" for r in pairs[pairs["separated"]].itertuples())
+    height = cell * (n - 1) + 20
+    svg = Svg("Pairwise matrix", f"{len(pairs)} pairs of methods. Separated: {apart or 'none'}.", max(height, 104))
+    for row in pairs.itertuples():
+        i, j = place[row.method_a], place[row.method_b]
+        x, y = room + (j - 1) * cell, 2 + i * cell
+        better = row.mean_difference >= 0
+        words = (
+            f"{row.method_a} against {row.method_b}: mean difference {number(row.mean_difference)}, "
+            f"{row.wins} wins, {row.ties} ties, {row.losses} losses, {pvalue(getattr(row, p))}"
+            f"{', separated' if row.separated else ''}"
+        )
+        svg.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, "fpos" if better else "fneg",
+                 fill_opacity=0.06 + 0.3 * min(abs(row.effect_size), 1), tip=words)
+        texts = lines[row.method_a, row.method_b] if detailed else [_sign(row.mean_difference) or "0"]
+        first = y + cell / 2 + 4 - (len(texts) - 1) * 7
+        for k, text in enumerate(texts):
+            style = "small strong" if k == 0 or (k == 2 and row.separated) else "small"
+            svg.text(x + cell / 2, first + 14 * k, text, style, "middle", pointer_events="none")
+        if row.separated:
+            svg.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "sep", pointer_events="none")
+    for i, method in enumerate(methods):
+        x = room + i * cell - 6 if i < n - 1 else room + (n - 1) * cell - 6
+        y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
+        svg.name(x, y, method, min(x - 2, NAME), "strong" if i == 0 else None, "end")
+    if detailed and (n - 2) * cell > NAME + KEY:
+        _key(svg, room, height)
+    return svg
+
+
+def _key(svg: Svg, x: float, height: float) -> None:
+    """What the lines of a cell are, in the empty corner."""
+    y = height - CELL - 6
+    svg.rect(x - 20, y, CELL - 1, CELL - 1, "fpale")
+    for k, (cell, meaning) in enumerate([("+0.10", "mean difference"), ("6/1/4", "won/tied/lost"), (".012", "p-value")]):
+        svg.text(x - 20 + CELL / 2, y + 13 + 14 * k, cell, "small strong" if k == 0 else "small", "middle")
+        svg.text(x + CELL - 14, y + 13 + 14 * k, meaning, "small muted")
+
+
+def _lines(row: Any, p: float, decimals: int) -> list[str]:
+    """Mean difference with its sign, wins/ties/losses, p-value: what a cell has room for."""
+    difference = _sign(row.mean_difference) + fixed(abs(row.mean_difference), decimals)
+    return [difference, f"{row.wins}/{row.ties}/{row.losses}", pvalue(p, bare=True)]
+
+
+def _sign(value: float) -> str:
+    return "" if abs(value) <= NOISE else "+" if value > 0 else MINUS

@@ -1,0 +1,49 @@
+"""Small marks that stand in the rows of a table: a bar around zero, a strip of ranks."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mlflow_mleval.report.escape import number
+from mlflow_mleval.report.svg import Scale, Svg
+
+HEIGHT = 14
+
+
+def flow_bar(value: float, limit: float, width: float = 44) -> Svg:
+    """A bar from zero to `value` on an axis from -limit to limit: blue to the right, orange to the left."""
+    svg = Svg("", "", HEIGHT, width, inline=True)
+    x = Scale(-limit, limit, 1, width - 1)
+    a, b = sorted((x(0), x(value)))
+    svg.rect(a, 2, b - a, HEIGHT - 4, "fpos" if value > 0 else "fneg")
+    svg.line(x(0), 0, x(0), HEIGHT, "zero")
+    return svg
+
+
+def rank_strip(ranks: pd.Series, n_methods: int, width: float = 88) -> Svg:
+    """One cell a dataset, the stronger its colour the better the rank there; a dot marks rank 1.
+
+    Parameters
+    ----------
+    ranks : pandas.Series
+        Ranks of one method by dataset, 1 is best.
+    n_methods : int
+        The worst rank there is.
+    width : float
+        The most pixels the strip may take.
+    """
+    step = min(13.0, width / len(ranks))
+    gap = 1 if step > 3 else 0
+    words = ", ".join(f"{dataset} {number(rank)}" for dataset, rank in ranks.items())
+    svg = Svg(words if len(ranks) <= 40 else "", "", HEIGHT, step * len(ranks), inline=True)
+    for i, (dataset, rank) in enumerate(ranks.items()):
+        tip = f"{dataset}: rank {number(rank)}"
+        svg.rect(i * step, 0, step - gap, HEIGHT, "faccent", fill_opacity=shade(rank, n_methods), tip=tip)
+        if rank == 1 and step > 5:
+            svg.dot(i * step + (step - gap) / 2, HEIGHT / 2, 2, "fbg", pointer_events="none")
+    return svg
+
+
+def shade(rank: float, n_methods: int) -> float:
+    """How strong a rank is drawn: from 1 for the best to almost nothing for the worst."""
+    return 1.0 - 0.93 * (rank - 1) / max(n_methods - 1, 1)

@@ -1,0 +1,180 @@
+"""A small SVG builder: text stays text, everything is escaped, every figure says in words what it shows."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from mlflow_mleval.report.escape import shorten, terminal
+
+WIDTH = 600
+#: Sizes of type; drawn 600 wide, they stay between 11 and 13 pixels on a page of 600.
+SIZE, SMALL = 13, 12
+#: How much wider bold type is.
+BOLD = 1.09
+#: Figures show this many methods; the others are summarised in words.
+TOP = 30
+
+# Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower fonts too.
+_EM = {
+    char: width
+    for chars, width in (("ijl'|", 0.29), (" .,:;!If()[]/\\", 0.40), ("rt-\"*{}", 0.46), ("mwMW%@&", 0.98), ("<>=+~−_", 0.84))
+    for char in chars
+}
+
+
+def text_width(text: str, size: float = SIZE) -> float:
+    """An upper estimate of the width of a text in pixels.
+
+    >>> text_width("ill") < text_width("MMM")
+    True
+    """
+    return size * sum(_em(char) for char in text)
+
+
+def _em(char: str) -> float:
+    if unicodedata.combining(char):
+        return 0.0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.05
+    return _EM.get(char, 0.76 if char.isupper() else 0.64)
+
+
+def fit(text: str, width: float, size: float = SIZE) -> str:
+    """The text, cut in the middle until it is no wider than so many pixels.
+
+    >>> fit("short", 100)
+    'short'
+    """
+    text = terminal(text)
+    shown, room = text, len(text)
+    while text_width(shown, size) > width and room > 3:
+        room = min(room - 1, int(room * 0.9))
+        shown = shorten(text, room)
+    return shown
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map of values from `low`..`high` to pixels from `start` to `stop`.
+
+    >>> Scale(0, 10, 100, 200)(5)
+    150.0
+    >>> Scale(0, 1, 0, 100).ticks(5)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (self.stop - self.start)
+
+    def ticks(self, about: int = 6) -> list[float]:
+        """Round values inside the domain, about as many as asked."""
+        span = self.high - self.low
+        if span <= 0:
+            return [self.low]
+        raw = span / max(about, 1)
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * 0.999)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
+
+
+class Svg:
+    """An SVG under construction. Coordinates are pixels of a drawing `width` wide that scales down with the page.
+
+    Parameters
+    ----------
+    title, desc : str
+        What the figure shows, in short and in full: the text equivalent.
+    height, width : float
+    inline : bool
+        A small mark inside a line of text or a table cell, drawn at its own size.
+    """
+
+    def __init__(self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False) -> None:
+        self.title, self.desc, self.height, self.width, self.inline = title, desc, height, width, inline
+        self.parts: list[Markup] = []
+
+    def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
+        """An element; underscores at the end of attribute names are dropped, others become hyphens; None is left out."""
+        inner = _text(content) + (Markup("<title>{}</title>").format(terminal(tip)) if tip else Markup())
+        self.parts.append(Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), _attributes(attributes), inner))
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any) -> None:
+        """A straight line."""
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
+
+    def rect(self, x: float, y: float, width: float, height: float, class_: str, **attributes: Any) -> None:
+        """A rectangle; `opacity` shades it."""
+        self.add("rect", x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_, **attributes)
+
+    def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
+        """A circle around a point."""
+        self.add("circle", cx=x, cy=y, r=r, class_=class_, **attributes)
+
+    def path(self, points: list[tuple[float, float]], class_: str, **attributes: Any) -> None:
+        """A line through points."""
+        self.add("path", d="M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points), class_=class_, **attributes)
+
+    def text(self, x: float, y: float, content: Any, class_: str | None = None, anchor: str = "start", **attributes: Any) -> None:
+        """A text whose baseline starts, centres or ends at a point."""
+        self.add("text", content, x=x, y=y, class_=class_, text_anchor=None if anchor == "start" else anchor, **attributes)
+
+    def name(self, x: float, y: float, name: str, room: float, class_: str | None = None, anchor: str = "start") -> None:
+        """A name cut in the middle to `room` pixels, the whole of it in a tooltip."""
+        shown = fit(name, room, SIZE * (BOLD if class_ == "strong" else 1))
+        self.text(x, y, shown, class_, anchor, tip=name if shown != name else "")
+
+    def axis(self, scale: Scale, y: float, top: float | None = None, about: int = 6, label=str) -> None:
+        """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
+        for tick in scale.ticks(about):
+            x = scale(tick)
+            self.line(x, y if top is None else top, x, y + 4, "grid")
+            self.text(x, y + 17, label(tick), "muted", "middle")
+        self.line(scale.start, y, scale.stop, y, "axis")
+
+    def __html__(self) -> Markup:
+        own = {"viewBox": f"0 0 {_number(self.width)} {_number(self.height)}", "width": self.width, "role": "img"}
+        if self.inline:
+            own |= {"class_": "mark", "height": self.height}
+        if not self.title:
+            own |= {"role": None, "aria_hidden": "true"}
+        words = Markup("").join(
+            Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
+            for tag, text in (("title", self.title), ("desc", self.desc))
+            if text
+        )
+        head = Markup('<svg xmlns="http://www.w3.org/2000/svg"{}>').format(_attributes(own))
+        return head + words + Markup("").join(self.parts) + Markup("</svg>")
+
+
+def spans(*pieces: tuple[str, str]) -> Markup:
+    """Several (text, class) pieces of one line of text."""
+    return Markup("").join(Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text)) for text, class_ in pieces)
+
+
+def _text(content: Any) -> Markup:
+    return content if isinstance(content, Markup) else escape(terminal(str(content)))
+
+
+def _attributes(attributes: dict[str, Any]) -> Markup:
+    pairs = (
+        (name.rstrip("_").replace("_", "-"), _number(value) if isinstance(value, (int, float)) else terminal(value))
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Markup("").join(Markup(' {}="{}"').format(*pair) for pair in pairs)
+
+
+def _number(value: float) -> str:
+    """At most two decimals, none where they say nothing."""
+    return f"{round(float(value), 2) + 0.0:.2f}".rstrip("0").rstrip(".")
