@@ -1,0 +1,19 @@
+"""The sections of the HTML report, one module each: a function that picks from a Report what it shows, or None.
+
+A new section is a module with a function `section(report)` and its line in `_SECTIONS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mlflow_mleval.report.blocks import Section
+from mlflow_mleval.report.sections.base import Report
+
+_SECTIONS = ("verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance")
+
+
+def all_sections(report: Report) -> list[Section]:
+    """The sections in the order of reading; those that have nothing to say are left out."""
+    made = (import_module(f"{__name__}.{name}").section(report) for name in _SECTIONS)
+    return [section for section in made if section is not None]

@@ -1,0 +1,222 @@
+"""The HTML report as text: complete, self-contained, in order, and with every stranger's name as text."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from html.parser import HTMLParser
+
+import pytest
+from report_cases import NASTY, PROVENANCE, nasty, published, published_study, study_of
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.escape import terminal
+from mlflow_mleval.report.html import render_html
+from mlflow_mleval.report.references import REFERENCES
+from mlflow_mleval.report.words import verdict
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes, and visible text by section."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.elements: list[tuple[str, dict]] = []
+        self.pieces: list[str] = []
+        self.sections: dict[str, list[str]] = {}
+        self.scripts: list[str] = []
+        self._section = ""
+        self.feed(html)
+        self.close()
+        assert not self.stack, f"unclosed {self.stack}"
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "details" and "section" in (dict(attrs).get("class") or ""):
+            self._section = dict(attrs)["id"]
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if self.stack and self.stack[-1] == "script":
+            self.scripts.append(data)
+        elif self.stack and self.stack[-1] != "style":
+            self.pieces.append(data)
+            self.sections.setdefault(self._section, []).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.pieces).split())
+
+    def section(self, key: str) -> str:
+        return " ".join("".join(self.sections[key]).split())
+
+
+def render(comparison, **provenance) -> str:
+    return render_html(comparison, {**PROVENANCE, **provenance}, verdict(comparison), comparison.doubts)
+
+
+@cache
+def study_page() -> str:
+    return render(published(stability=True, n_draws=500))
+
+
+def test_the_answer_comes_first_and_all_of_it():
+    page = Page(study_page())
+    c = published(stability=True, n_draws=500)
+    keys = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "id" in attrs]
+    assert keys == ["verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance"]
+    opened = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "open" in attrs]
+    assert opened == ["verdict", "doubts", "ranking"]
+    for sentence in verdict(c):
+        assert sentence.text in page.section("verdict")
+        for key in sentence.rests_on:
+            assert key in page.section("provenance")
+    for doubt in c.doubts:
+        assert doubt in page.section("doubts")
+    for method in c.study.methods:
+        assert method in page.section("ranking")
+    assert page.section("ranking").index("RF-PCT") < page.section("ranking").index("BR") < page.section("ranking").index("HOMER")
+
+
+def test_without_doubts_there_is_no_box():
+    c = compare(study_of(6, 20, gap=0.02), weights="equal")
+    assert not c.doubts
+    page = Page(render(c))
+    assert "doubts" not in page.sections
+    assert [a["id"] for t, a in page.elements if t == "details" and "open" in a] == ["verdict", "ranking", "differences"]
+
+
+def test_tables_hold_the_figures_of_the_comparison():
+    c, page = published(stability=True, n_draws=500), Page(study_page())
+    ranking = c.fusion.ranking
+    for method in ranking.index:
+        assert f"{ranking.mean_rank[method]:.2f}" in page.section("ranking")
+        assert f"{abs(ranking.phi[method]):.3f}" in page.section("ranking")
+    assert f"{c.nemenyi.critical_difference:.2f}" in page.section("differences")
+    assert "1 of 66 pairs separated" in page.section("differences")
+    assert "11/0/0" in page.section("differences")
+    first = c.stability.acceptability.acceptability.loc["RF-PCT", 1]
+    assert f"{first:.0%}" in page.section("stability")
+
+
+def test_at_most_four_significant_digits():
+    page = Page(study_page())
+    shown = "  ".join(text for key, texts in page.sections.items() if key != "provenance" for text in texts)
+    long = [n for n in re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", shown) if len(n.replace(".", "").lstrip("0")) > 4]
+    assert not long
+
+
+def test_provenance_reproduces_the_report():
+    section = Page(study_page()).section("provenance")
+    for value in (PROVENANCE["command"], "sqlite:///mlflow.db", "madjarov2012", "python 3.11.2", *PROVENANCE["run_ids"]):
+        assert value in section
+    assert "worst value that any method reached there" in section
+    assert "500 draws, seed 0" in section
+
+
+def test_bibtex_of_the_methods_that_were_used_and_no_others():
+    def keys(html):
+        return set(re.findall(r"@\w+\{(\w+),", html))
+
+    fused, one = study_page(), render(published(on="macro_f1"))
+    assert {"brans1985", "eftimov2019", "nemenyi1963", "friedman1937", "holm1979", "lahdelma2001", "madjarov2012"} <= keys(fused)
+    assert "skillings1981" not in keys(fused) and "dunn1961" not in keys(fused) and "kosmopoulos2015" not in keys(fused)
+    assert "skillings1981" in keys(one) and "lahdelma2001" not in keys(one)
+    control = keys(render(compare(study_of(4, 9), control="m1")))
+    assert "dunn1961" in control and "nemenyi1963" not in control
+    single = keys(render(compare(study_of(2, 1, measures=("f1",)))))
+    assert single == {"brans1985", "eftimov2019", "madjarov2012"}
+
+
+def test_bibtex_entries_are_whole():
+    for reference in REFERENCES.values():
+        assert reference.bibtex.count("{") == reference.bibtex.count("}")
+        assert re.search(r"year = \{\d{4}\}", reference.bibtex) and re.search(r"title = \{", reference.bibtex)
+        assert reference.cite[-4:] in reference.bibtex
+
+
+def test_nothing_is_fetched_and_nothing_navigates():
+    html = study_page()
+    page = Page(html)
+    assert {tag for tag, _ in page.elements}.isdisjoint({"a", "img", "iframe", "object", "embed", "form", "base"})
+    for tag, attrs in page.elements:
+        assert not [name for name in attrs if name.startswith("on") or name in ("src", "srcdoc", "action", "xlink:href")]
+        assert tag == "link" or "href" not in attrs
+    assert re.findall(r"https?://[^\"'<> ]+", html) == ["http://www.w3.org/2000/svg"] * html.count("<svg")
+    assert not re.search(r"@import|url\(|localStorage|fetch\(|window\.open|location", html)
+
+
+def test_the_policy_lets_only_our_script_run():
+    page = Page(study_page())
+    (script,) = page.scripts
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [a["content"] for t, a in page.elements if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
+    assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
+
+
+def test_hostile_names_are_text_everywhere():
+    benign = Page(study_page())
+    command = "mleval report -n '</script><script>alert(1)</script>'"
+    hostile = Page(render(nasty(stability=True, n_draws=50), command=command, experiments=NASTY))
+    assert {t for t, _ in hostile.elements} <= {t for t, _ in benign.elements}
+    assert {a for _, attrs in hostile.elements for a in attrs} <= {a for _, attrs in benign.elements for a in attrs}
+    assert len([t for t, _ in hostile.elements if t == "script"]) == 1
+    for name in NASTY[:-2]:
+        assert terminal(name) in " ".join(hostile.pieces), name
+    raw = render(nasty())
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", raw)
+
+
+def test_names_cut_in_the_middle_keep_their_whole_in_a_tooltip():
+    page = Page(render(nasty()))
+    whole = "run-" + "x" * 300
+    assert any(attrs.get("title") == whole for tag, attrs in page.elements if tag == "bdi")
+
+
+@pytest.mark.parametrize("missing", ["worst", "drop-datasets", "drop-methods"])
+def test_every_policy_has_its_page(missing):
+    page = Page(render(compare(published_study(missing), stability=True, n_draws=50)))
+    assert f"policy {missing}" in page.section("provenance")
+
+
+@pytest.mark.parametrize(
+    "study, options, says",
+    [
+        (study_of(2, 1, measures=("f1",)), {}, "No test over datasets is possible"),
+        (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
+        (study_of(30, 5), {"stability": True, "n_draws": 20}, "30 methods compared"),
+        (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
+        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": True, "n_draws": 20}, "by hamming_loss"),
+        (study_of(3, 6, decimals=1), {"stability": True, "n_draws": 20}, "3 methods"),
+        (study_of(4, 6), {"weights": {"f1": 2, "hamming_loss": 1}}, "hamming_loss 1"),
+        (study_of(4, 6), {"preference": "linear", "q": 0.01, "p": 0.2}, "p = 0.2; q = 0.01"),
+    ],
+)
+def test_small_and_odd_comparisons_have_a_page(study, options, says):
+    assert says in Page(render(compare(study, **options))).text
+
+
+def test_three_hundred_methods_are_summarised():
+    html = render(compare(study_of(300, 6, gap=0.001)))
+    page = Page(html)
+    assert "The other 270 have mean ranks from" in page.section("ranking")
+    assert "The best 30 of 300 methods are shown" in page.section("differences")
+    assert len(html) < 1_000_000
+
+
+def test_the_page_is_small_and_the_same_each_time():
+    html = study_page()
+    assert len(html.encode()) < 400_000
+    assert html == render(published(stability=True, n_draws=500))
+
+
+def test_provenance_may_be_bare():
+    c = published()
+    assert Page(render_html(c, {}, verdict(c), [])).section("provenance")

@@ -1,0 +1,244 @@
+"""The HTML report in a real browser: what a reader sees at 600 and 1,400 pixels, by day, by night and in MLflow's sandbox."""
+
+import html
+import json
+import shutil
+
+import pytest
+from report_cases import NASTY, nasty, study_of
+from test_html import render, study_page
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.escape import terminal
+
+pytestmark = pytest.mark.browser
+CHROME, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+LONG = [f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}" for i in range(9)]
+
+# Pairs of texts of one drawing that overlap, and texts that leave it; turned texts are left out, for their boxes lie.
+TEXTS = """
+return [...document.querySelectorAll("figure svg")].flatMap(svg => {
+  const frame = svg.getBoundingClientRect(), name = svg.querySelector("title").textContent;
+  const all = [...svg.querySelectorAll("text:not([transform])")].map(t => [t.textContent, t.getBoundingClientRect()]);
+  const bad = all.filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1 || b.bottom > frame.bottom + 2)
+    .map(([t]) => name + ": outside: " + t);
+  all.forEach(([t, a], i) => all.slice(i + 1).forEach(([u, b]) => {
+    if (a.left < b.right - .5 && b.left < a.right - .5 && a.top + 2 < b.bottom - 2 && b.top + 2 < a.bottom - 2)
+      bad.push(name + ": " + t + " | " + u);
+  }));
+  return bad;
+})"""
+
+# Contrast of every visible text with what lies under it: backgrounds of its ancestors, rectangles of its drawing.
+CONTRAST = """
+const parse = c => { const n = c.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n[3] ?? 1]; };
+const over = (top, under) => under.map((u, i) => top[3] * top[i] + (1 - top[3]) * u);
+const light = rgb => rgb.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + .05) / (y + .05); };
+const found = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node; node = walker.nextNode();) {
+  const element = node.parentElement, box = element.getBoundingClientRect();
+  if (!node.textContent.trim() || !box.width || element.closest("script,style,title,desc")) continue;
+  const stack = [];
+  for (let e = element; e; e = e.parentElement) stack.unshift(parse(getComputedStyle(e).backgroundColor));
+  const svg = element.closest("svg"), x = box.left + box.width / 2, y = box.top + box.height / 2;
+  if (svg) for (const rect of svg.querySelectorAll("rect")) {
+    const r = rect.getBoundingClientRect(), style = getComputedStyle(rect);
+    if (style.fill === "none" || x < r.left || x > r.right || y < r.top || y > r.bottom) continue;
+    const colour = parse(style.fill); stack.push([...colour.slice(0, 3), colour[3] * style.fillOpacity]);
+  }
+  const under = stack.reduce((below, top) => over(top, below), [255, 255, 255]);
+  const style = getComputedStyle(element), colour = parse(svg ? style.fill : style.color).slice(0, 3);
+  const value = ratio(colour, under);
+  if (value < 4.5) found.push([node.textContent.trim().slice(0, 30), value.toFixed(2)]);
+}
+return found;"""
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory):
+    if not (CHROME and DRIVER):
+        pytest.skip("no Chromium and chromedriver on this machine")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROME
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chrome')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def show(chrome, tmp_path):
+    """Open a page at a width and in a colour scheme; logs are empty before."""
+
+    def show(page: str, width: int = 600, scheme: str = "light"):
+        path = tmp_path / "report.html"
+        path.write_text(page, encoding="utf-8")
+        chrome.get_log("browser"), chrome.get_log("performance")
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        chrome.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        )
+        chrome.get(path.as_uri())
+        return chrome
+
+    return show
+
+
+@pytest.fixture(scope="module")
+def hostile_page() -> str:
+    return render(nasty(stability=True, n_draws=50), experiments=NASTY)
+
+
+@pytest.fixture(scope="module")
+def long_page() -> str:
+    study = study_of(9, 14, gap=0.004, names=LONG, measures=("f1", "hamming_loss", "recall"))
+    return render(compare(study, stability=True, n_draws=50))
+
+
+@pytest.mark.parametrize("width", [320, 600, 1400])
+def test_the_page_never_scrolls_sideways(show, hostile_page, long_page, width):
+    for page in (study_page(), hostile_page, long_page):
+        chrome = show(page, width)
+        chrome.execute_script(OPEN_ALL)
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_no_label_of_a_figure_is_cut_or_covered(show, long_page, width):
+    thirty = render(compare(study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall")), stability=True, n_draws=20))
+    for page in (study_page(), long_page, thirty):
+        chrome = show(page, width)
+        chrome.execute_script(OPEN_ALL)
+        assert chrome.execute_script("return document.querySelectorAll('figure svg').length") >= 6
+        assert chrome.execute_script(TEXTS) == []
+
+
+def test_type_in_figures_is_readable_at_600_pixels(show):
+    chrome = show(study_page(), 600)
+    chrome.execute_script(OPEN_ALL)
+    sizes = chrome.execute_script(
+        "return [...document.querySelectorAll('figure svg')].flatMap(s => [...s.querySelectorAll('text')].map(t =>"
+        " parseFloat(getComputedStyle(t).fontSize) * s.getBoundingClientRect().width / s.viewBox.baseVal.width))"
+    )
+    assert min(sizes) >= 11 and max(sizes) <= 13
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [600, 1400])
+def test_every_text_stands_out_from_what_lies_under_it(show, scheme, width):
+    chrome = show(study_page(), width, scheme)
+    chrome.execute_script(OPEN_ALL)
+    dark = chrome.execute_script("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    assert dark == (scheme == "dark")
+    assert chrome.execute_script(CONTRAST) == []
+
+
+def test_names_in_tables_never_wrap(show, long_page):
+    chrome = show(long_page, 600)
+    chrome.execute_script(OPEN_ALL)
+    lines = chrome.execute_script(
+        "return [...document.querySelectorAll('th .name, td:not(.wrap) .name')].map(n => n.getClientRects().length)"
+    )
+    assert lines and set(lines) == {1}
+
+
+def test_names_in_the_verdict_move_to_the_next_line_as_a_whole(show):
+    names = ["alpha-beta-gamma-delta", "one-two-three-four-five", "x-y-z", "long-name-with-hyphens"]
+    chrome = show(render(compare(study_of(4, 8, gap=0.02, names=names))), 420)
+    heights = chrome.execute_script(
+        "return [...document.querySelectorAll('.verdict .name')].map(n => n.getBoundingClientRect().height)"
+    )
+    assert heights and max(heights) < 40
+
+
+def test_the_ranking_of_the_study_fits_600_pixels(show):
+    chrome = show(study_page(), 600)
+    box = "document.querySelector('.ranking .scroll')"
+    assert chrome.execute_script(f"return {box}.scrollWidth - {box}.clientWidth") <= 0
+
+
+def test_wide_pages_use_two_columns(show):
+    left = "return ['verdict', 'doubts'].map(id => document.getElementById(id).getBoundingClientRect().left)"
+    chrome = show(study_page(), 1400)
+    a, b = chrome.execute_script(left)
+    assert b > a + 500
+    a, b = show(study_page(), 600).execute_script(left)
+    assert a == b
+
+
+def test_sections_fold_and_the_contents_lead_to_them(show):
+    chrome = show(study_page(), 600)
+    opened = "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => d.id)"
+    assert chrome.execute_script(opened) == ["verdict", "doubts", "ranking"]
+    chrome.find_element("css selector", "#ranking > summary").click()
+    assert chrome.execute_script(opened) == ["verdict", "doubts"]
+    assert not chrome.find_element("css selector", "#ranking .body").is_displayed()
+    chrome.find_element("css selector", "nav button[data-to=stability]").click()
+    assert "stability" in chrome.execute_script(opened)
+    chrome.execute_async_script("addEventListener('scrollend', arguments[0]); setTimeout(arguments[0], 1500)")
+    assert abs(chrome.execute_script("return document.getElementById('stability').getBoundingClientRect().top")) < 450
+
+
+def test_paper_shows_everything(show):
+    chrome = show(study_page(), 600)
+    count = "return document.querySelectorAll('details:not([open])').length"
+    before = chrome.execute_script(count)
+    chrome.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert before and chrome.execute_script(count) == 0
+    chrome.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert chrome.execute_script(count) == before
+
+
+def test_nothing_is_fetched_and_nothing_complains(show, hostile_page):
+    for page in (study_page(), hostile_page):
+        chrome = show(page)
+        chrome.execute_script(OPEN_ALL)
+        asked = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
+        urls = {m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"}
+        assert {url.split(":")[0] for url in urls} <= {"file", "data"} and sum(url.startswith("file") for url in urls) == 1
+        assert chrome.get_log("browser") == []
+
+
+def test_hostile_names_run_nothing_and_read_as_text(show, hostile_page):
+    from selenium.common.exceptions import NoAlertPresentException
+
+    chrome = show(hostile_page)
+    chrome.execute_script(OPEN_ALL)
+    with pytest.raises(NoAlertPresentException):
+        _ = chrome.switch_to.alert.text
+    assert chrome.execute_script("return document.scripts.length") == 1
+    assert chrome.execute_script("return document.querySelectorAll('img,iframe,a,input').length") == 0
+    seen = chrome.execute_script("return document.body.textContent")
+    for name in NASTY[:-2]:
+        assert terminal(name) in seen
+    assert "{0} %s {}" in seen and "49" not in chrome.title
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
+    frame = f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(study_page())}"></iframe>'
+    chrome = show(f"<!doctype html>{frame}", 640, scheme)
+    chrome.switch_to.frame(0)
+    try:
+        assert chrome.execute_script("return self.origin") == "null"
+        chrome.find_element("css selector", "nav button[data-to=differences]").click()
+        assert chrome.execute_script("return document.getElementById('differences').open")
+        assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
+        assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
+    finally:
+        chrome.switch_to.default_content()
+    assert chrome.get_log("browser") == []
