@@ -1,0 +1,54 @@
+"""Listings of runs and measures: for people, programs, and against strangers' names."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.report.listings import render_measures, render_runs
+from mlflow_mleval.study import Excluded, Study
+
+HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd()", "\\input{x}", "a\x1b[31m\nb"]
+
+
+def study(names):
+    rows = [{"dataset": d, "method": m, "f1": 0.5} for d in ("d1", "d2") for m in names]
+    frame = pd.DataFrame(rows)
+    frame.loc[0, "f1"] = np.nan
+    runs = frame[["dataset", "method"]].assign(run_id=[str(i) for i in range(len(frame))], conventions="sklearn")
+    base = Study.from_frame(frame)
+    return Study(base.values, base.directions, runs=runs, excluded=(Excluded("run", "r9", "status FAILED"),), notes=("a note",))
+
+
+def test_the_table_shows_counts_gaps_and_what_was_left_out():
+    text = render_runs(study(["A", "B"]), "table")
+    assert "3 of 4 cells" in text and "·●  A" in text and "r9: status FAILED" in text and "a note" in text
+
+
+def test_it_fits_the_terminal_with_many_methods():
+    text = render_runs(study([f"method-{i}" for i in range(300)]), "table", 80)
+    assert max(map(len, text.splitlines())) <= 80 and "299 of 300" in text
+
+
+def test_json_round_trips():
+    found = json.loads(render_runs(study(HOSTILE), "json"))
+    assert found["methods"] == HOSTILE and found["gaps"] == [{"dataset": "d1", "method": HOSTILE[0]}]
+
+
+def test_hostile_names_come_out_as_text():
+    assert "\x1b" not in render_runs(study(HOSTILE), "table")
+    rows = list(csv.reader(io.StringIO(render_runs(study(HOSTILE), "csv"))))
+    assert not any(cell.startswith("=") for row in rows for cell in row)
+    assert "<img" not in render_runs(study(HOSTILE), "html") and "<img" not in render_runs(study(HOSTILE), "md")
+    assert "\\input" not in render_runs(study(HOSTILE), "latex")
+
+
+def test_every_measure_and_set_is_listed():
+    text = render_measures("table")
+    assert all(name in text for name in [*MEASURES, *SETS])
+    found = json.loads(render_measures("json"))
+    assert [m["name"] for m in found["measures"]] == list(MEASURES)
+    assert {m["direction"] for m in found["measures"]} == {"min", "max"}
