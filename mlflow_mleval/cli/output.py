@@ -1,0 +1,92 @@
+"""Where results go: data to stdout or a file, messages to stderr, errors as one clear line."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mlflow_mleval.errors import MlevalError
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """A message for the person at the terminal: stderr, and only where a person is."""
+    if not quiet and sys.stderr.isatty():
+        click.echo(text, err=True)
+
+
+@contextmanager
+def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A callable (done, total) that shows on stderr how far a long job is; silent off a terminal."""
+    hidden = quiet or not sys.stderr.isatty()
+    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=hidden) as bar:
+
+        def step(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield step
+
+
+def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (MlevalError, ValueError) as error:
+            from mlflow_mleval.report.escape import terminal
+
+            raise click.ClickException(terminal(" ".join(str(error).split()))) from error
+
+    return run
+
+
+def width() -> int:
+    """Columns to write for: the terminal's, at most 120; 100 where there is no terminal."""
+    return min(shutil.get_terminal_size((100, 24)).columns, 120) if sys.stdout.isatty() else 100
+
+
+def write(text: str, filename: str | None, quiet: bool = False) -> None:
+    """Put the data on stdout, or into a file at once and whole (a reader never sees half of it)."""
+    if filename in (None, "-"):
+        click.echo(text.rstrip("\n"))
+        return
+    path = Path(filename)
+    if not path.parent.is_dir():
+        raise click.ClickException(f"there is no folder {str(path.parent)!r}. Create it first.")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
+    say(f"wrote {filename}", quiet)
+
+
+def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What reproduces a result: command, versions, store, selection, run ids, policy, seed, time."""
+    packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
+    return {
+        "command": shlex.join(["mleval", *sys.argv[1:]]),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        **source,
+        "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
+        "run_ids": run_ids,
+        "policy": options.get("missing"),
+        "seed": options.get("seed"),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
