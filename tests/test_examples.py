@@ -1,0 +1,20 @@
+"""The examples run as they stand, and what they wrote is what they write."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name, *args, cwd):
+    done = subprocess.run([sys.executable, str(EXAMPLES / name), *args], cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_published_against_obtained_is_up_to_date(tmp_path):
+    run("reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    committed = (EXAMPLES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
+    assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
+    assert committed.count("130 of 132") == 2
