@@ -52,12 +52,12 @@ class Report:
         return str(self.provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
 
     def prose(self, text: str) -> Markup:
-        """Running text in which a name of a method, dataset or measure never breaks in the middle.
+        """Running text that breaks neither in a name of a method, dataset or measure nor around an equals sign.
 
         Names are marked wherever they occur as words, whole or cut as the texts cut them.
         """
         escaped = (Markup('<bdi class="name">{}</bdi>').format(part) if i % 2 else escape(part)
-                   for i, part in enumerate(self._names.split(terminal(text))))
+                   for i, part in enumerate(self._names.split(terminal(text).replace(" = ", "\u00a0=\u00a0"))))
         return Markup("").join(escaped)
 
     @cached_property

@@ -24,11 +24,12 @@ def section(report: Report) -> Section:
     if c.decides == "none":
         return Section("differences", "Differences", [Text([c.decision])], hint=c.decision)
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
-    return Section("differences", "Differences", [Columns([_overall(c), _diagram(c)], [_pairs(c)])], hint=found)
+    return Section("differences", "Differences", [Columns([_overall(report), _diagram(c)], [_pairs(c)])], hint=found)
 
 
-def _overall(c: Comparison) -> Text:
+def _overall(report: Report) -> Text:
     """The tests over all methods, and which test decides about pairs."""
+    c = report.comparison
     f = c.friedman
     df1, df2 = f.iman_davenport_df
     overall = (
@@ -40,7 +41,7 @@ def _overall(c: Comparison) -> Text:
         s = c.skillings_mack
         gaps_open = f"With the gaps left open: Skillings–Mack χ² = {number(s.statistic)} ({s.df} df), {pvalue(s.pvalue)}."
         paragraphs.insert(1, gaps_open)
-    return Text(paragraphs)
+    return Text(list(map(report.prose, paragraphs)))
 
 
 def _diagram(c: Comparison) -> Figure:

@@ -31,7 +31,10 @@ def section(report: Report) -> Section:
         why = c.absent.get("redundancy", "not asked for")
         left = [Text([f"Redundancy of measures was not examined: {why}."], role="note")]
     right = [_plane(c)] if has_plane(c) else []
-    return Section("measures", "Measures", [_by_measure(c), Columns(left, right)], hint=hint)
+    blocks = [_by_measure(c), Columns(left, right)]
+    if len(c.study.measures) > 1:
+        blocks += [_flows(c), _agreement(c)]
+    return Section("measures", "Measures", blocks, hint=hint)
 
 
 def _by_measure(c: Comparison) -> Table:
@@ -112,8 +115,27 @@ def _plane(c: Comparison) -> Figure:
     return Figure(gaia(plane.methods.loc[order], plane.measures, axis, plane.explained), caption, table, title="GAIA plane")
 
 
+def _mean_flows(c: Comparison) -> pd.DataFrame:
+    """Net flow by each measure alone, averaged over datasets: methods x measures."""
+    results = c.fusion.results.values()
+    return sum(r.unicriterion for r in results) / len(results)
+
+
 def _mean_plane(c: Comparison) -> Gaia:
     """The plane of the net flows by measure, averaged over datasets."""
-    results = list(c.fusion.results.values())
-    flows = sum(r.unicriterion for r in results) / len(results)
-    return replace(results[0], unicriterion=flows, weights=c.fusion.weights.mean()).gaia()
+    any_result = next(iter(c.fusion.results.values()))
+    return replace(any_result, unicriterion=_mean_flows(c), weights=c.fusion.weights.mean()).gaia()
+
+
+def _flows(c: Comparison) -> Table:
+    shown = _mean_flows(c).loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
+    columns = [Column(name(m, 18) + f" {arrow(c, m)}") for m in shown.columns]
+    note = "Mean over datasets, from −1 to 1, larger is better whatever the measure. " + left_out(len(c.order))
+    return grid(shown, "method", columns, lambda v: fixed(v, 2), title="Net flow φ by each measure alone", note=note, folded=True)
+
+
+def _agreement(c: Comparison) -> Table:
+    shown = c.concordance.iloc[: TOP + 1, : TOP + 1]
+    note = "Kendall's τ between the rankings by mean rank, from −1 to 1; – where a ranking ties all methods."
+    columns = [Column(name(m, 18)) for m in shown.columns]
+    return grid(shown, "ranking by", columns, lambda v: fixed(v, 2), title="Agreement of the rankings", note=note, folded=True)

@@ -45,7 +45,7 @@ def _with_marks(c: Comparison, table: Table, shown: list[str]) -> Table:
     if "φ" in by_head:
         phi = c.fusion.ranking["phi"]
         limit = max(phi.abs().max(), 1e-9)
-        by_head["bar"] = [Column("", "left"), *(flow_bar(phi[m], limit) for m in shown)]
+        by_head["bar"] = [Column("− | +", "left", "φ as a bar around zero"), *(flow_bar(phi[m], limit) for m in shown)]
         by_head = {head: by_head[head] for head in sorted(by_head, key=lambda h: h == "groups")}
     if len(c.ranks) > 1:
         by_head["strip"] = [Column("rank on each dataset", "left"), *(rank_strip(c.ranks[m], len(c.order)) for m in shown)]
