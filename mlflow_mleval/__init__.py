@@ -22,6 +22,7 @@ _PUBLIC = {
     "Study": "study",
     "import_results": "tracking.importing",
     "load_study": "tracking.query",
+    "log_evaluation": "training.log",
     "promethee": "analysis.promethee",
     "MlevalError": "errors",
     "friedman": "analysis.ranks",

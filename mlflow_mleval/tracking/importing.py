@@ -106,7 +106,7 @@ def import_results(
     one_of(conventions, "conventions", schema.CONVENTIONS)
     results = _results(read_results(source), conventions)
     client = store.connect(create=True)
-    experiment_id = _experiment(client, experiment_name)
+    experiment_id = store.ensure_experiment(client, experiment_name)
     found = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
@@ -186,17 +186,6 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
         kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
         out[dataset, method] = _Result(dataset, method, conventions, kept, numbers if by_fold else (), by_fold, tuple(warnings))
     return out
-
-
-def _experiment(client: MlflowClient, name: str) -> str:
-    with store.quick(), store.store_errors("read"):
-        experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        with store.store_errors("write to"):
-            return client.create_experiment(name)
-    if experiment.lifecycle_stage != "active":
-        raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
-    return experiment.experiment_id
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:

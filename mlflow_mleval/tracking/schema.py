@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 METRIC_PREFIX = "mleval/"
 FOLD_PREFIX = "mleval.fold/"
 PROFILE_PREFIX = "mleval.profile/"
+#: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
+DATA_PREFIX = "mleval.data/"
 
 TAG_METHOD = "mleval.method"
 TAG_DATASET = "mleval.dataset"
@@ -29,6 +31,14 @@ TAG_KIND = "mleval.kind"
 TAG_STATUS = "mleval.status"
 TAG_CONVENTIONS = "mleval.conventions"
 TAG_FOLDS = "mleval.folds"
+#: JSON: the instances of each fold in the test and, where known, the training part.
+TAG_FOLD_SIZES = "mleval.fold_sizes"
+#: JSON: the binomial loss profile, over folds too where they fit.
+TAG_PROFILE = "mleval.profile"
+#: SHA-256 of all that the run is to hold: logging the same again changes nothing.
+TAG_DIGEST = "mleval.digest"
+#: "true" where the run was made for the evaluation and ends with it.
+TAG_OWN_RUN = "mleval.own_run"
 TAG_DATASET_DIGEST = "mleval.dataset_digest"
 TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
@@ -46,6 +56,15 @@ ARTIFACT_REPORT = "mleval_report.html"
 ARTIFACT_SUMMARY = "mleval_summary.md"
 ARTIFACT_FOLDER = "mleval"
 ARTIFACT_FOLDS = "mleval/folds.parquet"
+ARTIFACT_COUNTS = "mleval/counts.parquet"
+ARTIFACT_INSTANCES = "mleval/instances.parquet"
+ARTIFACT_LABELS = "mleval/labels.json"
+ARTIFACT_MEASURES = "mleval/measures.json"
+ARTIFACT_PROFILE = "mleval/profile.csv"
+ARTIFACT_STATISTICS = "mleval/statistics.json"
+ARTIFACT_EVALUATION = "mleval/evaluation.json"
+#: JSON tables that MLflow's UI shows and compares across runs.
+TABLES = (ARTIFACT_LABELS, ARTIFACT_MEASURES)
 
 MAX_TAG = 8_000
 MAX_KEY = 250
@@ -217,6 +236,80 @@ def decode_folds(text: str) -> FoldValues:
     if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
         raise ValueError("the folds are not in the form this package writes (columns of different length).")
     return FoldValues(folds, values, digits=content.get("digits"))
+
+
+@dataclass(frozen=True)
+class ProfileValues:
+    """A binomial loss profile as a tag carries it.
+
+    Attributes
+    ----------
+    n_labels : int
+        K.
+    kind : {"soft", "hard"}
+        Of scores or of label sets.
+    parameters : list of int
+        k, all of 1..K or some of them where K is large.
+    losses : list of float
+        One a parameter, rounded to `digits`; the mean over folds where there are folds.
+    by_fold : list of list of float
+        The same of each fold, in the order of the folds, rounded to fewer digits; empty where they did not fit.
+    """
+
+    n_labels: int
+    kind: str
+    parameters: Sequence[int]
+    losses: Sequence[float]
+    by_fold: Sequence[Sequence[float]] = ()
+
+
+def encode_profile(profile: ProfileValues) -> str:
+    """The tag `TAG_PROFILE`: with all parameters and folds if they fit, else without the folds, else with fewer parameters.
+
+    >>> encode_profile(ProfileValues(2, "soft", [1, 2], [0.25, 0.5]))
+    '{"schema":1,"n_labels":2,"kind":"soft","losses":[0.25,0.5]}'
+    """
+    step = 1
+    while True:
+        at = sorted({*range(0, len(profile.parameters), step), len(profile.parameters) - 1})
+        parameters = [int(profile.parameters[i]) for i in at]
+        head = {"schema": SCHEMA_VERSION, "n_labels": profile.n_labels, "kind": profile.kind}
+        if parameters != list(range(1, profile.n_labels + 1)):
+            head["parameters"] = parameters
+        for digits, fold_digits in ((None, 8), (None, 6), (8, 5), (8, None)):
+            content = head | {"losses": [_rounded(profile.losses[i], digits) for i in at]}
+            if profile.by_fold and fold_digits:
+                content["by_fold"] = [[_rounded(losses[i], fold_digits) for i in at] for losses in profile.by_fold]
+            text = json.dumps(content, separators=(",", ":"))
+            if len(text) <= MAX_TAG:
+                return text
+        step *= 2
+
+
+def decode_profile(text: str) -> ProfileValues:
+    """What `encode_profile` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_profile` writes.
+
+    >>> decode_profile(encode_profile(ProfileValues(2, "soft", [1, 2], [0.25, 0.5]))).parameters
+    [1, 2]
+    """
+    try:
+        content = json.loads(text)
+        if content["schema"] > SCHEMA_VERSION:
+            raise ValueError(f"the profile has schema {content['schema']}, newer than {SCHEMA_VERSION}.")
+        n_labels = int(content["n_labels"])
+        parameters = [int(k) for k in content.get("parameters") or range(1, n_labels + 1)]
+        losses, *by_fold = ([float(v) for v in row] for row in (content["losses"], *content.get("by_fold", ())))
+        kind = str(content["kind"])
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"the profile is not in the form this package writes ({error}).") from error
+    if any(len(row) != len(parameters) for row in (losses, *by_fold)):
+        raise ValueError("the profile is not in the form this package writes (losses and parameters of different number).")
+    return ProfileValues(n_labels, kind, parameters, losses, by_fold)
 
 
 def _rounded(value: float, digits: int | None) -> float | None:

@@ -91,6 +91,24 @@ def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Seq
     return list(found.values())
 
 
+def ensure_experiment(client: MlflowClient, name: str) -> str:
+    """Id of the experiment of that name, made if there is none.
+
+    Raises
+    ------
+    StoreError
+        It is deleted, or the store cannot be reached.
+    """
+    with quick(), store_errors("read"):
+        experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        with store_errors("write to"):
+            return client.create_experiment(name)
+    if experiment.lifecycle_stage != "active":
+        raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
+    return experiment.experiment_id
+
+
 def all_experiments(client: MlflowClient) -> list[Experiment]:
     """Every active experiment of the store."""
     experiments, token = [], None

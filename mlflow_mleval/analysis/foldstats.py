@@ -1,0 +1,123 @@
+"""What the values of one method by fold say together: means with intervals, covariance, correlation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from mlflow_mleval.validation import probability
+
+
+@dataclass(frozen=True)
+class FoldStatistics:
+    """Several measures of one method over R folds.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean,
+        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share.
+    covariance, correlation : pandas.DataFrame
+        Of the measures over folds; the correlation is NaN where a measure is constant.
+    n_folds : int
+        R.
+    confidence : float
+        Of the intervals.
+    test_to_train : float
+        Ratio of the sizes of test and training part that the corrected intervals use.
+    left_out : tuple of str
+        Measures without a value in some fold.
+    warnings : tuple of str
+        What a reader of the intervals must know.
+    """
+
+    table: pd.DataFrame
+    covariance: pd.DataFrame
+    correlation: pd.DataFrame
+    n_folds: int
+    confidence: float
+    test_to_train: float
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in lists and numbers for JSON; None where a number is not defined."""
+        measures = list(self.table.index)
+        return {
+            "n_folds": self.n_folds,
+            "confidence": self.confidence,
+            "test_to_train": self.test_to_train,
+            "measures": measures,
+            **{name: _list(self.table[name]) for name in self.table},
+            "covariance": [_list(row) for row in self.covariance.to_numpy()],
+            "correlation": [_list(row) for row in self.correlation.to_numpy()],
+            "left_out": list(self.left_out),
+            "warnings": list(self.warnings),
+        }
+
+
+def fold_statistics(
+    folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
+) -> FoldStatistics:
+    """Mean vector, covariance, correlation and intervals of the measures of one method over folds.
+
+    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the
+    mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap.
+
+    Parameters
+    ----------
+    folds : pandas.DataFrame, R x M
+        One row a fold, one column a measure, at least two rows.
+    test_to_train : float, optional
+        Instances of the test part for each one of the training part. By default 1 / (R - 1), which is right for one R-fold
+        cross-validation.
+    confidence : float
+        Of the intervals, between 0 and 1.
+
+    Returns
+    -------
+    FoldStatistics
+
+    Raises
+    ------
+    ValueError
+        Fewer than two folds; a ratio that is not positive; a confidence out of range.
+
+    >>> result = fold_statistics(pd.DataFrame({"f1": [0.5, 0.6, 0.7], "recall": [0.4, 0.6, 0.5]}))
+    >>> result.table.loc["f1", ["mean", "low", "high"]].round(3).tolist()
+    [0.6, 0.352, 0.848]
+    >>> round(float(result.correlation.loc["f1", "recall"]), 3)
+    0.5
+    """
+    probability(confidence, "confidence")
+    n = len(folds)
+    if n < 2:
+        raise ValueError(f"`folds` must have at least two rows, got {n}. One fold tells nothing about others.")
+    warnings = [f"the {n} values of a measure come from training data that overlap, so that the plain interval is too short"]
+    if test_to_train is None:
+        test_to_train = 1 / (n - 1)
+        warnings.append(f"the corrected interval takes the folds for one {n}-fold cross-validation")
+    if not (np.isfinite(test_to_train) and test_to_train > 0):
+        raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
+    whole = folds.loc[:, folds.notna().all()].astype(float)
+    left_out = tuple(str(m) for m in folds.columns if m not in whole)
+    mean, std = whole.mean(), whole.std(ddof=1)
+    half = stats.t.ppf((1 + confidence) / 2, n - 1) * std / np.sqrt(n)
+    wide = half * np.sqrt(1 + n * test_to_train)
+    table = pd.DataFrame(
+        {"mean": mean, "std": std, "low": mean - half, "high": mean + half,
+         "corrected_low": mean - wide, "corrected_high": mean + wide}
+    )  # fmt: skip
+    varying = std > 0
+    correlation = whole.corr().where(np.outer(varying, varying))
+    return FoldStatistics(
+        table, whole.cov(), correlation, n, confidence, float(test_to_train), left_out, tuple(warnings)
+    )
+
+
+def _list(values: Any) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]

@@ -1,0 +1,248 @@
+"""What a method reached into a run: atomic in effect, and doing it twice changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Run, RunTag
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.tracking.context.registry import resolve_tags
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
+
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.study import some
+from mlflow_mleval.tracking import schema, store
+
+#: MLflow takes at most 1,000 metrics, tags and parameters a request.
+_BATCH = 900
+#: Files that are written at once; on a server with several workers each request waits longer than it works.
+_THREADS = 8
+_MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
+_QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+@dataclass(frozen=True)
+class Payload:
+    """All that a run is to hold.
+
+    Attributes
+    ----------
+    method, dataset : str
+        What was evaluated on what.
+    means : mapping of str to float
+        By measure; what is not finite is not logged.
+    folds : sequence of int
+        Fold numbers, R of them.
+    by_fold : mapping of str to sequence of float
+        By measure, R values; NaN where there is none.
+    curves : mapping of str to mapping of int to float
+        By the whole key of a metric, its values by step.
+    tags : mapping of str to str
+        What else identifies the result.
+    files : mapping of str to callable
+        By artifact path, what makes the content; called in threads, while others are being sent.
+    """
+
+    method: str
+    dataset: str
+    means: Mapping[str, float]
+    folds: Sequence[int] = ()
+    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """SHA-256 of the results; files follow from them and count by their names."""
+        parts = [self.method, self.dataset, self.means, list(self.folds), self.by_fold, self.curves, self.tags]
+        text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def metrics(self, timestamp: int) -> list[Metric]:
+        """Every finite value as a metric."""
+        curves = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
+        curves |= {schema.FOLD_PREFIX + m: dict(zip(self.folds, v, strict=True)) for m, v in self.by_fold.items()}
+        curves |= self.curves
+        found = ((key, float(v), step) for key, values in curves.items() for step, v in values.items())
+        return [Metric(key, v, timestamp, int(step)) for key, v, step in found if math.isfinite(v)]
+
+    def identity(self) -> dict[str, str]:
+        """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
+        return {
+            schema.TAG_STATUS: schema.INCOMPLETE,
+            schema.TAG_KIND: schema.KIND_EVALUATION,
+            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+            schema.TAG_METHOD: self.method,
+            schema.TAG_DATASET: self.dataset,
+            schema.TAG_DIGEST: self.digest(),
+        }
+
+
+def write(payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None) -> str:
+    """Write to the given run, else to the active one or that of MLFLOW_RUN_ID, else to a new one, which ends with it.
+
+    The run is marked as incomplete before anything else is written, and as complete after everything. What an interrupted
+    attempt wrote is completed by writing the same again into the same run; readers skip the run until then.
+
+    Parameters
+    ----------
+    payload : Payload
+    run_id : str, optional
+        A run of any status.
+    experiment_name : str, optional
+        Write to a new run of this experiment, even if a run is active; the experiment is made if it does not exist.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be reached; or the run is deleted, a report, or holds another result already.
+    """
+    client = store.connect(create=True)
+    if run_id is None and experiment_name is None:
+        active = mlflow.active_run()
+        run_id = active.info.run_id if active else os.environ.get("MLFLOW_RUN_ID")
+    with store.environment(**_QUIET):
+        if run_id is None:
+            run = _create(client, payload, experiment_name)
+            ends = True
+        else:
+            run = _existing(client, run_id)
+            ends = run.data.tags.get(schema.TAG_OWN_RUN) == "true"
+            if not _mark(client, run, payload):
+                return run_id
+        run_id, done = run.info.run_id, False
+        try:
+            with store.store_errors("write to"):
+                _fill(client, run, payload)
+                if ends:
+                    client.set_terminated(run_id, "FINISHED")
+            done = True
+        except StoreError as error:
+            raise StoreError(
+                f"{error} Run {run_id} holds the result in part and is skipped; log again with run_id={run_id!r} to complete it."
+            ) from error
+        finally:
+            if ends and not done:
+                with store.quick(), suppress(Exception):
+                    client.set_terminated(run_id, "FAILED")
+    return run_id
+
+
+def _create(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
+    from mlflow.tracking.fluent import _get_experiment_id
+
+    if experiment_name is not None:
+        experiment_id = store.ensure_experiment(client, experiment_name)
+    else:
+        with store.quick(), store.store_errors("read"):
+            experiment_id = _get_experiment_id()
+    now = int(time.time() * 1000)
+    tags = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
+    with store.store_errors("write to"):
+        return client.create_run(
+            experiment_id,
+            start_time=now,
+            run_name=schema.run_name(payload.method, payload.dataset),
+            tags=resolve_tags(tags),
+        )
+
+
+def _existing(client: MlflowClient, run_id: str) -> Run:
+    with store.quick(), store.store_errors("read"):
+        run = client.get_run(run_id)
+    if run.info.lifecycle_stage != "active":
+        raise StoreError(f"run {run_id} is deleted. Restore it in MLflow, or log into another run.")
+    if newer := schema.newer_schema(run.data.tags):
+        raise StoreError(f"run {run_id} has {newer}")
+    return run
+
+
+def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
+    """Mark the run as incomplete; False where it holds just this already."""
+    tags, run_id = run.data.tags, run.info.run_id
+    same = tags.get(schema.TAG_DIGEST) == payload.digest()
+    whole = tags.get(schema.TAG_STATUS) not in (None, schema.INCOMPLETE)
+    kind = tags.get(schema.TAG_KIND, schema.KIND_EVALUATION)
+    if same and whole:
+        return False
+    if whole or kind != schema.KIND_EVALUATION:
+        about = some([f"{tags.get(schema.TAG_METHOD)} on {tags.get(schema.TAG_DATASET)}"])
+        what = "a report" if kind == schema.KIND_REPORT else f"the {kind} of {about}"
+        raise StoreError(f"run {run_id} holds {what} already, and a run is one method on one dataset. Log into another run.")
+    # Trying again uses the time of the first try: what that wrote is then no second entry.
+    updated = tags.get(schema.TAG_UPDATED, "")
+    timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
+    marks = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
+    with store.store_errors("write to"):
+        client.log_batch(run_id, tags=[RunTag(k, v) for k, v in marks.items()])
+    tags |= marks
+    return True
+
+
+def _fill(client: MlflowClient, run: Run, payload: Payload) -> None:
+    """Files and dataset input at once, then the values; the tags, and with them the status, go with the last of these."""
+    run_id = run.info.run_id
+    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
+
+        def send(path: str) -> None:
+            content = payload.files[path]()
+            local = Path(folder, path)
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.write_bytes(content.encode() if isinstance(content, str) else content)
+            parent = str(PurePosixPath(path).parent)
+            repository.log_artifact(str(local), None if parent == "." else parent)
+
+        jobs = [pool.submit(send, path) for path in payload.files]
+        if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+            jobs.append(pool.submit(client.log_inputs, run_id, [_input(payload.dataset, digest)]))
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]))
+    tags = dict(payload.tags)
+    if len(payload.folds):
+        tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
+    if tables := [path for path in schema.TABLES if path in payload.files]:
+        tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
+    tags[schema.TAG_STATUS] = schema.COMPLETE
+    batches = [metrics[i : i + _BATCH] for i in range(0, len(metrics), _BATCH)] or [[]]
+    for batch in batches[:-1]:
+        client.log_batch(run_id, metrics=batch)
+    client.log_batch(run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
+
+
+def _input(dataset: str, digest: str) -> DatasetInput:
+    """The dataset for MLflow's own page of inputs; its digests have room for the start of ours."""
+    source = json.dumps({"sha256": digest})
+    entity = Dataset(dataset[:_MAX_INPUT_NAME], digest[:_MAX_INPUT_DIGEST], "code", source)
+    return DatasetInput(entity, [InputTag(MLFLOW_DATASET_CONTEXT, "eval")])
+
+
+def _tables(tag: str | None, paths: Sequence[str]) -> str:
+    """The tag by which MLflow's UI knows which artifacts are tables, those of others kept."""
+    try:
+        known = [entry for entry in json.loads(tag or "[]") if entry["path"] not in paths]
+    except (ValueError, TypeError, KeyError):
+        known = []
+    return json.dumps([*known, *({"path": path, "type": "table"} for path in paths)])
