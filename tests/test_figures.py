@@ -305,6 +305,15 @@ def test_gaia_places_every_label_of_a_crowd():
     methods = pd.DataFrame(rng.normal(0, 0.05, (14, 2)), [f"method{i}" for i in range(14)], ["x", "y"])
     measures = pd.DataFrame(rng.normal(0, 1, (16, 2)), [f"measure_{i}" for i in range(16)], ["x", "y"])
     root = parse(gaia(methods, measures, (1.0, 0.0), 0.7))
-    assert len(texts(root)) == 31
+    assert len(texts(root)) == 31, "each method, each measure, the decision axis"
     assert not overlaps(texts(root)) and not outside(root)
     assert float(root.get("viewBox").split()[2]) == WIDTH
+
+
+def test_gaia_says_which_labels_have_no_room():
+    crowd = pd.DataFrame(0.001, [f"a_method_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"])
+    measures = pd.DataFrame(0.001, [f"a_measure_with_quite_a_long_name_{i}" for i in range(30)], ["x", "y"])
+    root = parse(gaia(crowd, measures, (1.0, 0.0), 0.7))
+    shown = [content(t) for t in texts(root)]
+    missing = 61 - len(shown) + any("no room" in t for t in shown)
+    assert (f"no room for {missing} names: see the table" in shown) == (missing > 0)

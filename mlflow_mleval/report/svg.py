@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +115,7 @@ class Svg:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_, **attributes)
 
     def rect(self, x: float, y: float, width: float, height: float, class_: str, **attributes: Any) -> None:
-        """A rectangle; `opacity` shades it."""
+        """A rectangle."""
         self.add("rect", x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_, **attributes)
 
     def dot(self, x: float, y: float, r: float, class_: str, **attributes: Any) -> None:
@@ -134,7 +135,7 @@ class Svg:
         shown = fit(name, room, SIZE * (BOLD if class_ == "strong" else 1))
         self.text(x, y, shown, class_, anchor, tip=name if shown != name else "")
 
-    def axis(self, scale: Scale, y: float, top: float | None = None, about: int = 6, label=str) -> None:
+    def axis(self, scale: Scale, y: float, top: float | None = None, about: int = 6, label: Callable[[float], str] = str) -> None:
         """Ticks with numbers under a line at `y`, and faint grid lines up to `top`."""
         for tick in scale.ticks(about):
             x = scale(tick)

@@ -60,7 +60,7 @@ def critical_difference(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]],
         size = SIZE * (BOLD if i == 0 else 1)
         shown, value = (fit(method, room - 48, size), "strong" if i == 0 else ""), (fixed(ranks[method], 2), "muted")
         pieces = [shown, ("  ", ""), value] if left else [value, ("  ", ""), shown]
-        svg.text(room if left else WIDTH - room, y + 4, spans(*pieces), "keep", "end" if left else "start", tip=method)
+        svg.text(room if left else WIDTH - room, y + 4, spans(*pieces), None, "end" if left else "start", tip=method)
     for level, members in bars:
         y = top + 14 + level * LEVEL
         for i, j in pairwise(members):

@@ -61,11 +61,13 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
         svg.line(cx, cy, dx, dy, "leader")
         svg.dot(dx, dy, 3.5, "faccent")
         _label(svg, "decision axis", (dx, dy), taken, "strong small")
+    shown = []
     for i, (method, place) in enumerate(places.items()):
         svg.dot(*place, 4.5, "faccent" if i == 0 else "fgrey", tip=method)
-        _label(svg, method, place, taken, "strong" if i == 0 else "")
-    for measure, tip in tips.items():
-        _label(svg, measure, tip, taken, "muted small")
+        shown.append(_label(svg, method, place, taken, "strong" if i == 0 else ""))
+    shown += [_label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
+    if not all(shown):
+        svg.text(4, height - 6, f"no room for {shown.count(False)} names: see the table", "small muted halo")
     return svg
 
 
@@ -73,8 +75,8 @@ def _longest(vectors: np.ndarray) -> float:
     return float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0
 
 
-def _label(svg: Svg, name: str, point: tuple[float, float], taken: list[Box], class_: str) -> None:
-    """Write the name at the nearest free place around its point, with a thin line if that is not beside it."""
+def _label(svg: Svg, name: str, point: tuple[float, float], taken: list[Box], class_: str) -> bool:
+    """Write the name at the nearest free place around its point, with a thin line if that is not beside it; if there is one."""
     size = (SMALL if "small" in class_ else SIZE) * (BOLD if "strong" in class_ else 1)
     shown = fit(name, 150, size)
     width = text_width(shown, size)
@@ -87,12 +89,13 @@ def _label(svg: Svg, name: str, point: tuple[float, float], taken: list[Box], cl
                 near = min(max(point[0], x), x + width), min(max(point[1], box[1]), box[3])
                 svg.line(*point, *near, "rule")
             svg.text(x, y, shown, f"{class_} halo", tip=name if shown != name else "")
-            return
+            return True
+    return False
 
 
 def _around(point: tuple[float, float], width: float) -> Iterator[tuple[float, tuple[float, float]]]:
     """Places for a text of this width, the nearest first: distance and the start of its baseline."""
-    for far in (9, 14, 24, 36, 50, 66, 84, 104):
+    for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):
         for degrees in (0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90):
             dx, dy = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
             x = point[0] + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)

@@ -44,7 +44,7 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
 
 
 def _has_rival(row: pd.Series) -> bool:
-    return isinstance(row.rival_low, str) or isinstance(row.rival_high, str)
+    return not (pd.isna(row.rival_low) and pd.isna(row.rival_high))
 
 
 def _rivals(row: pd.Series) -> str:
@@ -52,7 +52,7 @@ def _rivals(row: pd.Series) -> str:
     sides = [
         f"{shorten(rival, 14)} {word} {fixed(at, 3)}"
         for word, rival, at in (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
-        if isinstance(rival, str)
+        if not pd.isna(rival)
     ]
     return ", ".join(sides) or "nobody"
 

@@ -54,7 +54,7 @@ def _intervals(c: Comparison) -> Figure:
 
 
 def _rival(rival: object) -> object:
-    return name(rival) if isinstance(rival, str) else NONE
+    return NONE if pd.isna(rival) else name(rival)
 
 
 def _smallest_shift(c: Comparison) -> Markup:
