@@ -13,19 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
-from scipy.linalg import solve_triangular
 
-from mlflow_mleval.analysis.multivariate import (
-    DEPENDENT,
-    METHODS,
-    Array,
-    checked_ratio,
-    hotelling_pairs,
-    independent_columns,
-    names_of,
-    table_of,
-)
+from mlflow_mleval.analysis.multivariate import METHODS, hotelling_pairs
 from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.analysis.scatter import DEPENDENT, Array, checked_ratio, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of, probability
 
 DESIGNS = ("blocked", "one-way")
@@ -302,10 +293,10 @@ def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
     """
     scale = np.linalg.norm(residuals, axis=0)
     root = np.linalg.qr(residuals / scale, mode="r")
-    white = solve_triangular(root, (means / scale).T, trans="T")
+    white = np.linalg.solve(root.T, (means / scale).T)
     left, singular, _ = np.linalg.svd(white, full_matrices=True)
     count = min(white.shape[0], white.shape[1] - 1)
-    return singular[:count] ** 2, solve_triangular(root, left[:, :count]) / scale[:, None]
+    return singular[:count] ** 2, np.linalg.solve(root, left[:, :count]) / scale[:, None]
 
 
 def _rao(wilks: float, p: float, q: float, v: float) -> list[float]:

@@ -6,31 +6,34 @@ analysis"; Nadeau & Bengio (2003), "Inference for the generalization error", for
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.paired import adjust
-from mlflow_mleval.validation import one_of, probability, same_axes, unique_names
+from mlflow_mleval.analysis.scatter import (
+    DEPENDENT,
+    NOISE,
+    Array,
+    checked_ratio,
+    independent_columns,
+    names_of,
+    solve_pairs,
+    table_of,
+)
+from mlflow_mleval.validation import one_of, probability, same_axes
 
-DEPENDENT = ("error", "drop")
 METHODS = ("f", "permutation")
-#: A measure whose part outside the span of the measures before it is below this share of its length depends on them.
-DEPENDENCE = 1e-8
-#: Variation below this share of the largest value is float noise.
-NOISE = 1e-13
 #: Up to so many folds the permutation test goes through all signs; beyond, it draws.
 EXACT_FOLDS = 16
 #: Pairs of methods that are handled together: their folds fit the cache.
 BLOCK = 2048
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def hotelling(
     if df < p:
         raise ValueError(_too_few(len(first), p, df, paired))
     mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
-    quadratic, direction, _ = _solve(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
+    quadratic, direction, _ = solve_pairs(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
     t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
     f = (df - p + 1) / (p * df) * t2
     pvalue = float(special.fdtrc(p, df - p + 1, f)) if method == "f" else _swap_pvalue(first[:, kept] - second[:, kept], seed)
@@ -333,7 +336,7 @@ def hotelling_pairs(
         difference[:, at] = means[:, a] - means[:, b]
         error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
         largest = np.maximum(size[:, a], size[:, b])
-        quadratic[at], direction[:, at], singular[at] = _solve(residuals, difference[:, at].copy(), largest)
+        quadratic[at], direction[:, at], singular[at] = solve_pairs(residuals, difference[:, at].copy(), largest)
     error = np.sqrt(error * (spread / df))
     t2 = quadratic * (df / spread)
     problem = np.full(n, "", dtype=object)
@@ -445,142 +448,7 @@ def _differences(first: Array, second: Array, paired: bool, ratio: float | None)
     return means[0] - means[1], residuals, len(residuals) - 2, 1 / len(first) + 1 / len(second) + 2 * shared
 
 
-def _solve(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """For every pair the quadratic form of the mean in the inverse of the residuals' sum of squares and products, and so on.
-
-    Modified Gram-Schmidt along the measures, all pairs at once: the condition number is not squared, as it would be by forming
-    the covariance.
-
-    Parameters
-    ----------
-    residuals : array of shape (measures, rows, pairs), overwritten
-    mean : array of shape (measures, pairs), overwritten
-    size : array of shape (measures, pairs or 1)
-        Largest absolute value of the measure.
-
-    Returns
-    -------
-    quadratic : array of shape (pairs,)
-    direction : array of shape (measures, pairs)
-        The inverse times the mean.
-    singular : array of int, shape (pairs,)
-        The first measure that does not vary or depends on those before it, else -1; with one, the other results mean nothing.
-    """
-    p, _, n = residuals.shape
-    before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))
-    scale = np.empty((p, n))
-    along = np.zeros((p, p, n))
-    singular = np.full(n, -1)
-    for k in range(p):
-        scale[k] = np.sqrt(np.einsum("rn,rn->n", residuals[k], residuals[k]))
-        gone = scale[k] <= np.maximum(DEPENDENCE * before[k], NOISE * np.sqrt(residuals.shape[1]) * size[k])
-        singular[gone & (singular < 0)] = k
-        scale[k][gone] = 1.0
-        residuals[k] /= scale[k]
-        mean[k] /= scale[k]
-        for j in range(k + 1, p):
-            along[k, j] = np.einsum("rn,rn->n", residuals[k], residuals[j])
-            residuals[j] -= along[k, j] * residuals[k]
-            mean[j] -= along[k, j] * mean[k]
-    direction = mean.copy()
-    for k in range(p - 1, -1, -1):
-        for j in range(k + 1, p):
-            direction[k] -= along[k, j] * direction[j]
-        direction[k] /= scale[k]
-    return np.einsum("kn,kn->n", mean, mean), direction, singular
-
-
-def independent_columns(
-    residuals: Array, names: Sequence[Hashable], size: Array, df: int, dependent: str, what: str, mean: Array
-) -> tuple[list[int], dict[Hashable, str]]:
-    """Positions of the measures that do not follow from those before them, and why the others were dropped.
-
-    Parameters
-    ----------
-    residuals : array of shape (rows, measures)
-    names : sequence
-    size : array of shape (measures,)
-        Largest absolute value: variation far below it is noise.
-    df : int
-        Degrees of freedom of the residuals. As many independent measures exhaust them, so that what follows is no dependence.
-    dependent : {"error", "drop"}
-    what : str
-        What the residuals are, in words.
-    mean : array of shape (measures,) or (methods, measures)
-        What is tested: a dependence that it does not share is told.
-
-    Raises
-    ------
-    ValueError
-        There are dependent measures and `dependent` is "error", or none is left.
-    """
-    length = np.linalg.norm(residuals, axis=0)
-    kept: list[int] = []
-    dropped: dict[Hashable, str] = {}
-    for k, name in enumerate(names):
-        if length[k] <= NOISE * size[k] * np.sqrt(len(residuals)):
-            constant = np.abs(mean[..., k]).max() > NOISE * size[k]
-            dropped[name] = "does not vary over folds" + (" although the methods differ in it" if constant else "")
-            continue
-        column = residuals[:, k] / length[k]
-        if kept:
-            base = residuals[:, kept] / length[kept]
-            weights = np.linalg.lstsq(base, column, rcond=None)[0]
-            if len(kept) < df and np.linalg.norm(column - base @ weights) <= DEPENDENCE:
-                used = [i for i, w in zip(kept, weights, strict=True) if abs(w) > 1e-6]
-                dropped[name] = f"follows from {', '.join(str(names[i]) for i in used)}"
-                gap = mean[..., k] - length[k] * mean[..., kept] @ (weights / length[kept])
-                if np.abs(gap).max() > 1e-9 * size[k]:
-                    dropped[name] += " but for a constant in which the methods differ"
-                continue
-        kept.append(k)
-    if dropped and (dependent == "error" or not kept):
-        listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
-        mend = "Leave them out, or pass dependent='drop'." if kept else "There is no variation to test against."
-        raise ValueError(
-            f"`measures` must be linearly independent ({what}), got {len(dropped)} of {len(names)} that are not: {listed}. {mend}"
-        )
-    return kept, dropped
-
-
 def _too_few(folds: int, p: int, df: int, paired: bool) -> str:
     need = f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
     fewer = f" or at most {df} measure{'s' * (df > 1)}" if df > 0 else ""
     return f"`x1` must have more folds than measures, got {folds} folds for {p} measures. It takes {need}{fewer}."
-
-
-def checked_ratio(ratio: float | None) -> float | None:
-    """n_test / n_train as a float, if it is one; else a ValueError."""
-    if ratio is None:
-        return None
-    number = float(ratio)
-    if not 0 <= number < np.inf:
-        raise ValueError(f"`ratio` must be n_test / n_train of a fold (1/9 for ten folds), got {ratio!r}.")
-    return number
-
-
-def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
-    """The values as finite floats in so many dimensions; one dimension less means one measure."""
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must hold numbers in a regular array, got {error}. Pass one number a cell.") from None
-    if ndim == 2 and array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != ndim or 0 in array.shape:
-        axes = " x ".join(("methods", "folds", "measures")[-ndim:])
-        raise ValueError(f"`{name}` must be {axes} with at least one of each, got shape {array.shape}.")
-    if bad := int((~np.isfinite(array)).sum()):
-        where = ", ".join(str(int(i)) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(
-            f"`{name}` must be finite in every cell, got {bad} of {array.size} missing or infinite (first at {where}). "
-            "Leave out the fold for all methods, or the method."
-        )
-    return array
-
-
-def names_of(given: Iterable[Hashable] | None, values: object, name: str, count: int) -> list[Hashable]:
-    """The names that were given, those of a DataFrame's columns, or 0, 1 .. count - 1."""
-    if given is None:
-        given = values.columns if isinstance(values, pd.DataFrame) else range(count)
-    return list(unique_names(given, name, count, name))

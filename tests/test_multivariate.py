@@ -1,0 +1,394 @@
+"""Hotelling's T-squared and MANOVA against published examples, statsmodels, scipy, brute force and simulation."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import linalg, stats
+from statsmodels.multivariate.manova import MANOVA
+from statsmodels.stats import multivariate as sm
+
+from mlflow_mleval import hotelling, hotelling_pairs, manova
+
+#: Johnson & Wichern, "Applied multivariate statistical analysis", example 6.1: BOD and SS of effluent by two laboratories.
+COMMERCIAL = [[6, 27], [6, 23], [18, 64], [8, 44], [11, 30], [34, 75], [28, 26], [71, 124], [43, 54], [33, 30], [20, 14]]
+STATE = [[25, 15], [28, 13], [36, 22], [35, 29], [15, 31], [44, 64], [42, 30], [54, 64], [34, 56], [29, 20], [39, 21]]
+#: Rencher, "Methods of multivariate analysis", table 6.2: four measures of eight apple trees on each of six rootstocks.
+ROOTSTOCK = """
+1.11 2.569 3.58 .760 1.19 2.928 3.75 .821 1.09 2.865 3.93 .928 1.25 3.844 3.94 1.009
+1.11 3.027 3.60 .766 1.08 2.336 3.51 .726 1.11 3.211 3.98 1.209 1.16 3.037 3.62 .750
+1.05 2.074 4.09 1.036 1.17 2.885 4.06 1.094 1.11 3.378 4.87 1.635 1.25 3.906 4.98 1.517
+1.17 2.782 4.38 1.197 1.15 3.018 4.65 1.244 1.17 3.383 4.69 1.495 1.19 3.447 4.40 1.026
+1.07 2.505 3.76 .912 .99 2.315 4.44 1.398 1.06 2.667 4.38 1.197 1.02 2.390 4.67 1.613
+1.15 3.021 4.48 1.476 1.20 3.085 4.78 1.571 1.20 3.308 4.57 1.506 1.17 3.231 4.56 1.458
+1.22 2.838 3.89 .944 1.03 2.351 4.05 1.241 1.14 3.001 4.05 1.023 1.01 2.439 3.92 1.067
+.99 2.199 3.27 .693 1.11 3.318 3.95 1.085 1.20 3.601 4.27 1.242 1.08 3.291 3.85 1.017
+.91 1.532 4.04 1.084 1.15 2.552 4.16 1.151 1.14 3.083 4.79 1.381 1.05 2.330 4.42 1.242
+.99 2.079 3.47 .673 1.22 3.366 4.41 1.137 1.05 2.416 4.64 1.455 1.13 3.100 4.57 1.325
+1.11 2.813 3.76 .800 .75 .840 3.14 .606 1.05 2.199 3.75 .790 1.02 2.132 3.99 .853
+1.05 1.949 3.34 .610 1.07 2.251 3.21 .562 1.13 3.064 3.63 .707 1.11 2.469 3.95 .952
+"""
+
+
+def folds(n_methods=4, n_folds=10, p=3, seed=0, effect=0.3):
+    """Correlated measures with effects of folds and of methods."""
+    rng = np.random.default_rng(seed)
+    mix = np.eye(p) + 0.5 * rng.normal(size=(p, p))
+    x = rng.normal(size=(n_methods, n_folds, p)) @ mix + 2 * rng.normal(size=(1, n_folds, p))
+    return x + effect * np.arange(n_methods)[:, None, None] * np.array([1, -1, 0.5, 0])[:p]
+
+
+class TestHotelling:
+    def test_published_example(self):
+        found = hotelling(COMMERCIAL, STATE, measures=["BOD", "SS"])
+        assert found.statistic == pytest.approx(13.6, abs=0.05)
+        assert found.mean_difference.round(2).tolist() == [-9.36, 13.27]
+        assert found.pvalue < 0.05  # the book: 13.6 > 9.47
+        assert not found.posthoc["significant"].any()  # and its simultaneous intervals both hold zero
+
+    @pytest.mark.parametrize(("n", "p"), [(10, 2), (10, 4), (6, 5), (30, 3)])
+    def test_equals_statsmodels(self, n, p):
+        a, b = np.random.default_rng(n + p).normal(size=(2, n, p))
+        theirs, ours = sm.test_mvmean(a - b), hotelling(a, b)
+        assert ours.statistic == pytest.approx(theirs.t2, rel=1e-9)
+        assert ours.f_statistic == pytest.approx(theirs.statistic, rel=1e-9)
+        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
+        assert ours.df == theirs.df == (p, n - p)
+
+    @pytest.mark.parametrize("sizes", [(10, 10), (7, 12), (3, 5)])
+    def test_unpaired_equals_statsmodels(self, sizes):
+        rng = np.random.default_rng(1)
+        a, b = rng.normal(size=(sizes[0], 2)), rng.normal(size=(sizes[1], 2)) + 0.5
+        theirs, ours = sm.test_mvmean_2indep(a, b), hotelling(a, b, paired=False)
+        assert ours.statistic == pytest.approx(theirs.t2, rel=1e-9)
+        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
+        assert ours.df == theirs.df
+
+    def test_one_measure_is_the_t_test(self):
+        a, b = np.random.default_rng(2).normal(size=(2, 10))
+        theirs = stats.ttest_rel(a, b)
+        ours = hotelling(a, b)
+        assert ours.statistic == pytest.approx(theirs.statistic**2, rel=1e-12)
+        assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
+        interval = theirs.confidence_interval()
+        assert ours.posthoc.loc[0, ["low", "high"]].tolist() == pytest.approx([interval.low, interval.high])
+        theirs = stats.ttest_ind(a, b)
+        assert hotelling(a, b, paired=False).pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
+
+    def test_posthoc_are_t_tests_with_holm(self):
+        a, b = folds(2)
+        found = hotelling(a, b).posthoc
+        theirs = stats.ttest_rel(a, b)
+        np.testing.assert_allclose(found["statistic"], theirs.statistic)
+        np.testing.assert_allclose(found["pvalue"], theirs.pvalue)
+        p = np.sort(theirs.pvalue)
+        assert found["pvalue_corrected"].min() == pytest.approx(min(1, 3 * p[0]))
+
+    def test_correction_for_shared_training_data(self):
+        """Nadeau & Bengio's corrected resampled t: t divided by sqrt(1 + R n_test / n_train)."""
+        a, b = np.random.default_rng(3).normal(size=(2, 10))
+        d = a - b
+        t = d.mean() / np.sqrt((1 / 10 + 1 / 9) * d.var(ddof=1))
+        found = hotelling(a, b, ratio=1 / 9)
+        assert found.statistic == pytest.approx(t**2)
+        assert found.pvalue == pytest.approx(2 * stats.t.sf(abs(t), 9))
+        assert found.posthoc["statistic"].item() == pytest.approx(t)
+        a, b = folds(2)
+        assert hotelling(a, b, ratio=1 / 9).statistic == pytest.approx(hotelling(a, b).statistic / (1 + 10 / 9))
+
+    def test_direction_is_where_the_difference_is_largest(self):
+        a, b = folds(2)
+        found = hotelling(a, b)
+        d = a - b
+        np.testing.assert_allclose(found.direction, np.linalg.solve(np.cov(d.T), d.mean(axis=0)))
+        np.testing.assert_allclose(found.scaled_direction, found.direction * d.std(axis=0, ddof=1))
+        along = stats.ttest_1samp(d @ found.direction.to_numpy(), 0).statistic ** 2
+        assert along == pytest.approx(found.statistic)
+        others = np.random.default_rng(0).normal(size=(200, 3))
+        assert (stats.ttest_1samp(d @ others.T, 0).statistic ** 2 <= along).all()
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10_000), st.sampled_from([None, 0.1]), st.booleans())
+    def test_does_not_change_with_linear_transforms_or_order(self, seed, ratio, paired):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(size=(2, 8, 3))
+        turn = rng.normal(size=(3, 3))
+        first = hotelling(a, b, ratio=ratio, paired=paired)
+        turned = hotelling(a @ turn + 1, b @ turn + 1, ratio=ratio, paired=paired)
+        back = hotelling(b[::-1], a[::-1], ratio=ratio, paired=paired)
+        assert turned.statistic == pytest.approx(first.statistic, rel=1e-5)
+        assert back.statistic == pytest.approx(first.statistic, rel=1e-9)
+
+    def test_badly_scaled_measures(self):
+        """Units of 1e-6 beside units of 1e6 change nothing."""
+        a, b = folds(2)
+        scale = np.array([1e-6, 1, 1e6])
+        assert hotelling(a * scale, b * scale).statistic == pytest.approx(hotelling(a, b).statistic, rel=1e-9)
+
+    def test_permutation_goes_through_all_swaps(self):
+        a, b = folds(2, n_folds=8, p=2, effect=1)
+        d = a - b
+        all_of = [sm.test_mvmean(d * np.array(s)[:, None]).t2 for s in product((1, -1), repeat=8)]
+        share = np.mean(np.array(all_of) >= hotelling(a, b).statistic * (1 - 1e-9))
+        assert hotelling(a, b, method="permutation").pvalue == pytest.approx(share)
+
+    def test_permutation_by_chance_beyond_sixteen_folds(self):
+        a, b = folds(2, n_folds=30, p=2, effect=0.5)
+        found = hotelling(a, b, method="permutation", seed=1)
+        assert found.pvalue == hotelling(a, b, method="permutation", seed=1).pvalue
+        assert found.pvalue == pytest.approx(hotelling(a, b).pvalue, abs=0.02)
+
+    def test_names_dependent_measures(self):
+        rng = np.random.default_rng(0)
+        a, b = (pd.DataFrame({"tp": rng.integers(20, 40, 10), "fp": rng.integers(0, 20, 10)}) for _ in range(2))
+        for x in (a, b):
+            x["fn"], x["tn"] = 40 - x["tp"], 60 - x["fp"]
+        with pytest.raises(ValueError, match=r"2 of 4 that are not: fn follows from tp; tn follows from fp\. Leave them out"):
+            hotelling(a, b)
+        found = hotelling(a, b, dependent="drop")
+        assert found.measures == ["tp", "fp"]
+        assert found.dropped == {"fn": "follows from tp", "tn": "follows from fp"}
+        assert found.statistic == pytest.approx(hotelling(a[["tp", "fp"]], b[["tp", "fp"]]).statistic)
+        assert found.df == (2, 8)
+        assert found.warnings[0] == "Left out: fn follows from tp."
+
+    def test_says_where_a_dependence_hides_a_certain_difference(self):
+        a, b = np.random.default_rng(0).normal(size=(2, 10, 2))
+        a, b = np.column_stack([a, a.sum(axis=1)]), np.column_stack([b, b.sum(axis=1) + 1])
+        found = hotelling(a, b, dependent="drop")
+        assert found.dropped == {2: "follows from 0, 1 but for a constant in which the methods differ"}
+        b[:, 0] = a[:, 0] + 0.5
+        found = hotelling(a[:, :2], b[:, :2], dependent="drop")
+        assert found.dropped == {0: "does not vary over folds although the methods differ in it"}
+
+    def test_a_method_does_not_differ_from_itself(self):
+        a = folds(1)[0]
+        found = hotelling(a, a)
+        assert (found.statistic, found.pvalue) == (0, 1)
+        assert "same values in every fold" in found.warnings[0]
+        assert hotelling(a, a, method="permutation").pvalue == 1
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"x1": np.ones((3, 3)), "x2": np.eye(3)}, "got 3 folds for 3 measures. It takes at least 4 folds or at most 2"),
+            ({"x2": np.ones((9, 2))}, "`x2` must have the shape .10, 2. of `x1`, got .9, 2."),
+            ({"x1": np.ones((2, 2, 2))}, "`x1` must be folds x measures"),
+            ({"ratio": -1}, "`ratio` must be n_test / n_train of a fold"),
+            ({"dependent": "pinv"}, "`dependent` must be one of 'error', 'drop'"),
+            ({"method": "permutation", "ratio": 0.1}, "`method` must be 'f' with `ratio`"),
+            ({"method": "permutation", "paired": False}, "`method` must be 'f' with `ratio` or unpaired"),
+            ({"measures": ["a"]}, "`measures` must hold one name for each of the 2"),
+            ({"alpha": 5}, "`alpha` must lie strictly between 0 and 1"),
+        ],
+    )
+    def test_refuses(self, change, message):
+        rng = np.random.default_rng(0)
+        arguments = {"x1": rng.normal(size=(10, 2)), "x2": rng.normal(size=(10, 2))} | change
+        with pytest.raises(ValueError, match=message):
+            hotelling(**arguments)
+
+    def test_refuses_gaps_and_mixed_columns(self):
+        a = pd.DataFrame(folds(1)[0], columns=list("abc"))
+        gap = a.copy()
+        gap.loc[4, "b"] = np.nan
+        with pytest.raises(ValueError, match=r"`x2` must be finite in every cell, got 1 of 30 .* \(first at 4, 1\)"):
+            hotelling(a, gap)
+        with pytest.raises(ValueError, match="must have the columns of .* in the same order"):
+            hotelling(a, a[["b", "a", "c"]])
+
+
+class TestPairs:
+    @pytest.mark.parametrize("paired", [True, False])
+    @pytest.mark.parametrize("ratio", [None, 1 / 9])
+    def test_is_hotelling_for_every_pair(self, paired, ratio):
+        x = folds(6, p=4)
+        found = hotelling_pairs(x, methods=list("uvwxyz"), measures=list("abcd"), ratio=ratio, paired=paired)
+        assert len(found.table) == 15
+        at = dict(zip("uvwxyz", x, strict=True))
+        for row, pair in found.table.iterrows():
+            one = hotelling(at[pair["method_a"]], at[pair["method_b"]], measures=list("abcd"), ratio=ratio, paired=paired)
+            assert (pair["statistic"], pair["pvalue"]) == pytest.approx((one.statistic, one.pvalue), rel=1e-9)
+            assert found.df == one.df
+            np.testing.assert_allclose(found.differences.loc[row], one.mean_difference)
+            np.testing.assert_allclose(found.directions.loc[row], one.direction)
+            np.testing.assert_allclose(found.posthoc_pvalues.loc[row], one.posthoc["pvalue"])
+            np.testing.assert_allclose(found.posthoc_corrected.loc[row], one.posthoc["pvalue_corrected"])
+        assert found.separated.loc["u", "z"] == found.separated.loc["z", "u"]
+
+    def test_holm_over_pairs(self):
+        table = hotelling_pairs(folds(5)).table
+        order = table["pvalue"].argsort()
+        stepped = np.minimum(1, np.maximum.accumulate(table["pvalue"].iloc[order] * np.arange(10, 0, -1)))
+        np.testing.assert_allclose(table["pvalue_corrected"].iloc[order], stepped)
+
+    def test_pairs_that_cannot_be_tested_do_not_count(self):
+        x = folds(4, effect=1)
+        x[3] = x[0]
+        x[2, :, 1] = x[1, :, 1] + 1
+        found = hotelling_pairs(x, measures=["a", "b", "c"])
+        table = found.table.set_index(["method_a", "method_b"])
+        assert table.loc[(0, 3), ["statistic", "pvalue"]].tolist() == [0, 1]
+        assert np.isnan(table.loc[(1, 2), "pvalue"]) and not table.loc[(1, 2), "significant"]
+        assert table.loc[(1, 2), "problem"] == "b does not vary, or follows from the measures before it"
+        assert "1 of 6 pairs could not be tested" in found.warnings[0]
+        assert table["pvalue_corrected"].min() == pytest.approx(5 * table["pvalue"].min())
+        assert np.isnan(found.posthoc_pvalues["b"]).sum() == 1
+
+    def test_drops_what_depends_over_all_methods(self):
+        x = folds(4, p=2)
+        x = np.concatenate([x, 5 - x[..., :1]], axis=2)
+        found = hotelling_pairs(x, measures=["tp", "fp", "fn"], dependent="drop")
+        assert found.measures == ["tp", "fp"] and found.dropped == {"fn": "follows from tp"}
+        with pytest.raises(ValueError, match="fn follows from tp"):
+            hotelling_pairs(x, measures=["tp", "fp", "fn"])
+
+
+class TestManova:
+    def test_published_example(self):
+        """Rencher prints Λ = .154, V = 1.305, U = 2.921, θ = .652 and eigenvalues 1.876, .791, .229, .026."""
+        x = np.array(ROOTSTOCK.split(), dtype=float).reshape(6, 8, 4)
+        found = manova(x, design="one-way")
+        table = found.table["statistic"]
+        assert table.round(3).tolist() == [0.154, 1.305, 2.921, 1.876]
+        assert table["roy"] / (1 + table["roy"]) == pytest.approx(0.652, abs=5e-4)
+        assert found.learned.eigenvalues.round(3).tolist() == [1.876, 0.791, 0.229, 0.026]
+        assert found.f_statistic == pytest.approx(4.937, abs=5e-4)
+        assert found.df == pytest.approx((20, 130.3), abs=0.05)
+
+    @pytest.mark.parametrize("shape", [(4, 10, 3), (3, 10, 2), (3, 5, 4), (8, 4, 2), (2, 10, 3)])
+    @pytest.mark.parametrize("design", ["blocked", "one-way"])
+    def test_equals_statsmodels(self, shape, design):
+        n_methods, n_folds, p = shape
+        x = np.random.default_rng(sum(shape)).normal(size=shape) + np.arange(n_methods)[:, None, None] * 0.3
+        frame = pd.DataFrame(x.reshape(-1, p), columns=list("abcd")[:p])
+        frame["method"], frame["fold"] = np.repeat(np.arange(n_methods), n_folds), np.tile(np.arange(n_folds), n_methods)
+        formula = "+".join(list("abcd")[:p]) + "~C(method)" + ("+C(fold)" if design == "blocked" else "")
+        theirs = MANOVA.from_formula(formula, frame).mv_test().results["C(method)"]["stat"].to_numpy(dtype=float)
+        ours = manova(x, design=design)
+        np.testing.assert_allclose(ours.table[["statistic", "df_numerator", "df_denominator"]], theirs[:, :3], rtol=1e-9)
+        np.testing.assert_allclose(ours.table["f_statistic"], theirs[:, 3], rtol=1e-8)
+        np.testing.assert_allclose(ours.table["pvalue"], theirs[:, 4], rtol=1e-8)
+
+    def test_two_methods_are_the_paired_t2(self):
+        x = folds(2)
+        for ratio in (None, 1 / 9):
+            ours, theirs = manova(x, ratio=ratio), hotelling(x[0], x[1], ratio=ratio)
+            assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9)
+            assert ours.f_statistic == pytest.approx(theirs.f_statistic, rel=1e-9)
+            assert set(ours.table["pvalue"].round(12)) == {round(theirs.pvalue, 12)}
+
+    def test_univariate_tests_are_analyses_of_variance(self):
+        x = folds(4)
+        np.testing.assert_allclose(
+            manova(x, design="one-way").univariate["pvalue"], stats.f_oneway(*x, axis=0).pvalue, rtol=1e-9
+        )
+
+    def test_chi_square_of_the_paper(self):
+        x = folds(4)
+        for design, df_within in (("one-way", 36), ("blocked", 27)):
+            found = manova(x, design=design, approximation="chi2")
+            p, n, m = 3, 3, df_within
+            chi = ((p - n + 1) / 2 - m) * np.log(found.statistic)
+            assert (found.f_statistic, found.df) == (pytest.approx(chi), (9, np.inf))
+            assert found.pvalue == pytest.approx(stats.chi2.sf(chi, 9))
+
+    def test_blocking_sees_what_one_way_does_not(self):
+        x = folds(6, effect=0.1)
+        assert manova(x).pvalue < manova(x, design="one-way").pvalue
+        shifted = x + 10 * np.random.default_rng(5).normal(size=(1, 10, 3))
+        assert manova(shifted).statistic == pytest.approx(manova(x).statistic, rel=1e-9)
+
+    def test_learned_measures_are_the_eigenvectors(self):
+        x = folds(5, p=4)
+        found = manova(x, measures=["tp", "fp", "tn", "fn"])
+        values, vectors = linalg.eigh(found.between, found.within)
+        np.testing.assert_allclose(found.learned.eigenvalues, values[::-1], rtol=1e-9)
+        assert found.learned.shares.sum() == pytest.approx(1)
+        for k, name in enumerate(found.learned.weights):
+            theirs, ours = vectors[:, ::-1][:, k], found.learned.weights[name].to_numpy()
+            assert abs(theirs @ ours) == pytest.approx(np.linalg.norm(theirs))
+            assert np.linalg.norm(ours) == pytest.approx(1) and ours[np.abs(ours).argmax()] > 0
+        projected = found.learned.projections.loc[2].to_numpy()
+        np.testing.assert_allclose(projected, x[2] @ found.learned.weights.to_numpy())
+
+    def test_no_more_learned_measures_than_differences_of_methods(self):
+        found = manova(folds(3, p=4)).learned
+        assert list(found.weights) == ["M1", "M2"]
+        assert found.dimensions.loc["M1", "pvalue"] == pytest.approx(manova(folds(3, p=4)).pvalue)
+
+    def test_tests_on_learned_measures_allow_for_the_choice(self):
+        x = folds(4, p=3)
+        found = manova(x, measures=list("abc"), ratio=1 / 9)
+        tests = found.learned.tests()
+        pairs = hotelling_pairs(x, measures=list("abc"), ratio=1 / 9).table
+        first = tests[tests["learned"] == "M1"].reset_index(drop=True)
+        assert (first["statistic"] ** 2 <= pairs["statistic"] * (1 + 1e-9)).all()
+        assert (first["pvalue"] >= pairs["pvalue"] * (1 - 1e-9)).all()
+        assert (first["pvalue"] >= first["pvalue_naive"]).all()
+        projected = found.learned.projections["M1"]
+        t = stats.ttest_rel(projected.loc[0], projected.loc[1]).statistic / np.sqrt(1 + 10 / 9)
+        assert first["statistic"].iloc[0] == pytest.approx(t)
+
+    def test_permutation_agrees_with_the_f_on_normal_data(self):
+        x = folds(3, p=2, effect=0.6)
+        found = manova(x, method="permutation", n_resamples=4999, seed=2)
+        assert found.pvalue == manova(x, method="permutation", n_resamples=4999, seed=2).pvalue
+        assert found.pvalue == pytest.approx(manova(x).pvalue, abs=0.02)
+        assert manova(x, method="permutation", n_resamples=99).pvalue >= 0.01
+
+    def test_names_dependent_measures(self):
+        x = folds(3, p=2)
+        x = np.concatenate([x, 40 - x[..., :1]], axis=2)
+        with pytest.raises(ValueError, match="1 of 3 that are not: fn follows from tp"):
+            manova(x, measures=["tp", "fp", "fn"])
+        found = manova(x, measures=["tp", "fp", "fn"], dependent="drop")
+        assert found.measures == ["tp", "fp"] and found.statistic == pytest.approx(manova(x[..., :2]).statistic)
+        x[1, :, 2] += 1
+        assert "but for a constant" in manova(x, dependent="drop").dropped[2]
+
+    @pytest.mark.parametrize(
+        ("x", "options", "message"),
+        [
+            (np.ones((1, 10, 2)), {}, "at least two methods and two folds, got 1 and 10"),
+            (np.random.default_rng(0).normal(size=(2, 3, 3)), {}, "got 2 for 3 measures .2 methods on 3 folds."),
+            (np.ones((3, 10, 2)), {}, "no variation to test against"),
+            (folds(), {"design": "nested"}, "`design` must be one of"),
+            (folds(), {"method": "permutation", "ratio": 0.1}, "got 'permutation'"),
+            (folds(), {"methods": ["a", "a", "b", "c"]}, "`methods` must differ"),
+            (np.ones((3, 10)), {}, "`x` must be methods x folds x measures"),
+        ],
+    )
+    def test_refuses(self, x, options, message):
+        with pytest.raises(ValueError, match=message):
+            manova(x, **options)
+
+
+class TestErrorRates:
+    """Null folds that correlate as cross-validation makes them: n_test / (n_test + n_train) = 1/10."""
+
+    @staticmethod
+    def null(n, n_methods, p, seed=0, share=0.1):
+        rng = np.random.default_rng(seed)
+        own = rng.normal(size=(n, n_methods, 10, p)) * np.sqrt(1 - share)
+        return own + rng.normal(size=(n, n_methods, 1, p)) * np.sqrt(share)
+
+    def test_corrected_tests_hold_their_level_and_naive_ones_do_not(self):
+        x = self.null(2000, 2, 3)
+        corrected = np.mean([hotelling(a, b, ratio=1 / 9).pvalue <= 0.05 for a, b in x])
+        naive = np.mean([hotelling(a, b).pvalue <= 0.05 for a, b in x])
+        assert 0.04 <= corrected <= 0.06
+        assert naive > 0.12
+
+    def test_corrected_manova_holds_its_level(self):
+        x = self.null(800, 4, 2, seed=1)
+        assert 0.03 <= np.mean([manova(v, ratio=1 / 9).pvalue <= 0.05 for v in x]) <= 0.06
+
+    def test_tests_on_learned_measures_hold_their_level(self):
+        x = self.null(150, 4, 3, seed=2)
+        tests = [manova(v, ratio=1 / 9).learned.tests() for v in x]
+        first = [t[t["learned"] == "M1"] for t in tests]
+        assert np.mean([(t["pvalue_corrected"] <= 0.05).any() for t in first]) <= 0.06
