@@ -1,0 +1,209 @@
+"""The class hierarchy: every way to build it, every way it can be wrong, and its closure against networkx."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hierarchy_reference import ROOT, Reference, hierarchies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import mlflow_mleval as mleval
+from mlflow_mleval.measures import closure as module
+from mlflow_mleval.measures.closure import Parents, blocks, closure, lookup
+from mlflow_mleval.measures.hierarchy import Hierarchy
+
+EDGES = [("01", "01/01"), ("01/01", "01/01/03"), ("01", "01/02"), ("02", "02/13")]
+
+
+def same(a, b):
+    return a.nodes == b.nodes and all(a.parents(c) == b.parents(c) for c in a.nodes)
+
+
+def test_every_source_gives_the_same_hierarchy(tmp_path):
+    h = mleval.Hierarchy(EDGES)
+    assert h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"] and len(h) == 6 and "02/13" in h and "03" not in h
+    assert same(h, Hierarchy(nx.DiGraph(EDGES)))
+    assert same(h, Hierarchy.from_networkx(nx.DiGraph(EDGES)))
+    assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
+    assert same(h, Hierarchy.from_indented("01\n  01/01\n    01/01/03\n  01/02\n\n02\n\t02/13\n"))
+    pd.DataFrame(EDGES, columns=["parent", "child"]).to_csv(tmp_path / "h.csv", index=False)
+    assert same(h, Hierarchy.from_csv(tmp_path / "h.csv"))
+    assert repr(h) == "Hierarchy(6 classes, 4 edges, 2 roots, 3 leaves, 0 with several parents, 3 levels)"
+
+
+def test_lengths_come_with_edges_graphs_and_files(tmp_path):
+    h = Hierarchy([("a", "b"), ("a", "c")], weights=[0.5, 2])
+    assert h.distance("b", "c") == 2.5 and h.distance("b", "b") == 0
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from([("a", "b", 0.5), ("a", "c", 2)])
+    assert Hierarchy(graph).distance("b", "c") == 2
+    assert Hierarchy.from_networkx(graph, weight="weight").digest == h.digest
+    (tmp_path / "h.csv").write_text("up,down,far\na,b,0.5\na,c,2\n")
+    assert Hierarchy.from_csv(tmp_path / "h.csv", "up", "down", "far").digest == h.digest
+    graph.add_edge("a", "d")
+    with pytest.raises(ValueError, match=r"every edge, got none on 1 edge: \('a', 'd'\)"):
+        Hierarchy.from_networkx(graph, weight="weight")
+
+
+def test_classes_without_edges_and_the_order_of_classes():
+    h = Hierarchy([("b", "a")], nodes=["z", "a"])
+    assert h.nodes == ["z", "a", "b"] and h.ancestors("z") == h.descendants("z") == h.parents("z") == set()
+    assert h.distance("z", "a") == 3
+    assert Hierarchy([], nodes=["only"]).nodes == ["only"]
+    graph = nx.DiGraph([("b", "a")])
+    graph.add_node("z")
+    assert Hierarchy(graph).nodes == ["b", "a", "z"]
+
+
+@pytest.mark.parametrize(("edges", "options", "text"), [
+    ([("a", "a"), ("a", "b"), ("b", "b")], {}, r"join a class to itself, got 2 edges: \('a', 'a'\), \('b', 'b'\)\. Remove"),
+    ([("a", "b"), ("b", "c"), ("a", "b"), ("a", "b")], {}, r"repeat an edge, got again 2 edges: \('a', 'b'\), \('a', 'b'\)"),
+    ([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")], {}, r"cycle, got 'a' -> 'b' -> 'c' -> 'a' \(3 classes lie on cycles\)"),
+    ([("r", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y"), ("y", "x")], {},
+     r"'a' -> 'b' -> 'a' \(4 classes lie on cycles\)"),
+    ([], {}, "at least one class, got none"),
+    ([("a", "b")], {"weights": [0]}, r"positive and finite, got others on 1 edge: \('a', 'b'\)"),
+    ([("a", "b"), ("a", "c")], {"weights": [1, np.nan]}, r"positive and finite, got others on 1 edge: \('a', 'c'\)"),
+    ([("a", "b")], {"weights": [1, 1]}, r"one length for each of the 1 edges, got shape \(2,\)"),
+])
+def test_wrong_hierarchies_are_refused_by_name(edges, options, text):
+    with pytest.raises(ValueError, match=text):
+        Hierarchy(edges, **options)
+
+
+def test_wrong_sources_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"`edges\[1\]` must be a pair \(parent, child\), got 'ab'"):
+        Hierarchy([("a", "b"), "ab"])
+    with pytest.raises(TypeError, match=r"`edges\[0\]` must be a pair .* got \('a', 'b', 2\)"):
+        Hierarchy([("a", "b", 2)])
+    with pytest.raises(TypeError, match="directed graph, got an undirected one"):
+        Hierarchy(nx.Graph([("a", "b")]))
+    with pytest.raises(ValueError, match="non-empty parts joined by '/', got 'a//b'"):
+        Hierarchy.from_paths(["a/b", "a//b"])
+    with pytest.raises(ValueError, match="line 3, 'c'"):
+        Hierarchy.from_indented("    a\n      b\n   c\n")
+    with pytest.raises(ValueError, match=r"`edges` must not run in a cycle, got 'a' -> 'b' -> 'a'"):
+        Hierarchy.from_indented("a\n  b\n    a\n")
+    (tmp_path / "h.csv").write_text("parent,kid\na,b\n")
+    with pytest.raises(ValueError, match="'child' is missing"):
+        Hierarchy.from_csv(tmp_path / "h.csv")
+    (tmp_path / "h.csv").write_text("parent,child\na,b\na,\n")
+    with pytest.raises(ValueError, match="empty cells on 1 line: 3"):
+        Hierarchy.from_csv(tmp_path / "h.csv")
+    with pytest.raises(ValueError, match="`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"):
+        Hierarchy([("a", "b")]).ancestors("x")
+
+
+def test_cycles_below_a_cycle_are_not_on_it():
+    with pytest.raises(ValueError, match=r"2 classes lie on cycles"):
+        Hierarchy([("a", "b"), ("b", "a"), ("b", "c"), ("c", "d")])
+
+
+def test_indicator_takes_sets_lists_and_matrices():
+    h = Hierarchy([("a", "b"), ("a", "c")])
+    dense = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    for sets in ([{"a", "c"}, set(), ["b"]], [["a", "c", "a"], (), np.array(["b"])], pd.Series([["c", "a"], [], ["b"]])):
+        assert (h.indicator(sets).toarray() == dense).all()
+    for kind in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
+        assert (h.indicator(kind(dense.astype(float))).toarray() == dense).all()
+    explicit = sparse.csr_array((np.array([1, 0, 1]), np.array([2, 1, 0]), np.array([0, 3])), shape=(1, 3))
+    assert (h.indicator(explicit).toarray() == [[1, 0, 1]]).all()
+
+
+@pytest.mark.parametrize(("sets", "error", "text"), [
+    ([["a"], ["x", "b", "y"], ["x"]], ValueError, "`sets` must hold classes of the hierarchy, got 2 unknown classes: 'x', 'y'"),
+    ([["a"], "b"], TypeError, "collection of classes for each instance, got 'b' for instance 1"),
+    ([3, ["a"], 4], TypeError, "got 3 for instance 0 .2 such instances: 0, 2."),
+    ([], ValueError, "at least one instance"),
+    (np.eye(3), TypeError, "dense array of numbers"),
+    (sparse.eye_array(2).tocsr(), ValueError, "a column for each of the 3 classes, got shape .2, 2."),
+    (sparse.csr_array([[2, 0, 0]]), ValueError, "`sets` must hold only 0 and 1"),
+])
+def test_indicator_refuses(sets, error, text):
+    with pytest.raises(error, match=text):
+        Hierarchy([("a", "b"), ("a", "c")]).indicator(sets)
+
+
+@settings(deadline=None, max_examples=80)
+@given(hierarchies(weighted=True))
+def test_distances_and_relatives_are_those_of_networkx(drawn):
+    edges, lengths, nodes = drawn
+    h, reference = Hierarchy(edges, lengths, nodes), Reference(edges, lengths, nodes)
+    for a in nodes:
+        assert h.ancestors(a) == nx.ancestors(reference.graph, a) - {ROOT}
+        assert h.descendants(a) == nx.descendants(reference.graph, a)
+        for b in nodes:
+            assert h.distance(a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=80)
+@given(hierarchies(), st.data())
+def test_closure_of_a_part_has_the_distances_of_the_whole(drawn, data):
+    edges, lengths, nodes = drawn
+    h, reference = Hierarchy(edges, lengths, nodes), Reference(edges, lengths, nodes)
+    chosen = data.draw(st.lists(st.sampled_from(nodes), min_size=1))
+    up, number = h._up.part(h._up.above(np.append(h._number[[h.nodes.index(c) for c in chosen]], 0)))
+    above = closure(up)
+    assert above.has_sorted_indices and above.has_canonical_format and above.dtype == np.int16
+    name = {number[0]: ROOT} | {number[h._number[i]]: c for i, c in enumerate(h.nodes)}
+    rows, columns = above.nonzero()
+    found = {(name[r], name[c]): d - 1 for r, c, d in zip(rows, columns, above.data, strict=True)}
+    kept = {ROOT, *chosen}.union(*(h.ancestors(c) for c in chosen))
+    assert found == {(c, a): d for c in kept for a, d in reference.up[c].items()}
+    every = np.indices(above.shape).reshape(2, -1)
+    assert (lookup(above, *every) == above.toarray().ravel()).all()
+
+
+def test_descendants_are_the_closure_of_chosen_columns():
+    h = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("c", "d")])
+    columns = np.zeros(6, bool)
+    columns[h._number[h.nodes.index("a")]] = True
+    found = closure(h._up, columns)
+    assert {h.nodes[i] for i in range(5) if found[[h._number[i]]].nnz} == {"a", "c", "d"}
+
+
+def test_long_edges_need_wider_numbers():
+    edges = [(i, i + 1) for i in range(30)]
+    for length, kind in ((1, np.int16), (1000, np.int32), (0.5, np.float64), (1e12, np.float64)):
+        h = Hierarchy(edges, [length] * 30)
+        assert closure(h._up).dtype == kind
+        assert h.distance(0, 30) == pytest.approx(30 * length, rel=1e-12)
+
+
+def test_deep_chains_build_at_once():
+    h = Hierarchy([(i, i + 1) for i in range(20000)])
+    assert h.distance(0, 50) == 50 and h.ancestors(3) == {0, 1, 2}
+
+
+def test_two_to_the_forty_paths():
+    edges = [e for i in range(40) for e in ((i, (i, 0)), (i, (i, 1)), ((i, 0), i + 1), ((i, 1), i + 1))]
+    h = Hierarchy(edges)
+    assert h.distance(0, 40) == 80 and len(h.ancestors(40)) == 120
+
+
+def test_many_parents_at_many_levels():
+    edges = [(i, j) for j in range(40) for i in range(j)]
+    h, reference = Hierarchy(edges, nodes=range(40)), Reference(edges, nodes=range(40))
+    above = closure(h._up)
+    assert above.nnz == 41 * 42 / 2 and above.data.max() == 3
+    assert h.distance(39, 38) == reference.distance(39, 38) == 1
+
+
+def test_numbering_is_by_level_then_parents():
+    up, number = Parents.arrange(np.array([2, 3, 3, 1]), np.array([1, 1, 2, 0]), np.ones(4, int), np.array([0, 1, 2, 3]))
+    assert up.start.tolist() == [0, 0, 1, 2, 4] and up.parent.tolist() == [0, 1, 1, 2] and number.tolist() == [0, 1, 2, 3]
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(0, 20))
+def test_blocks_cut_without_gaps(costs, limit):
+    found = list(blocks(np.array(costs, int), limit))
+    assert [i for lo, hi in found for i in range(lo, hi)] == list(range(len(costs)))
+    assert all(hi - lo == 1 or sum(costs[lo:hi]) <= limit for lo, hi in found)
+
+
+def test_module_has_one_rule_for_equal_distances():
+    assert Hierarchy([("a", "b")])._up.tolerance == 0
+    assert Hierarchy([("a", "b")], [0.1])._up.tolerance == pytest.approx(1e-9)
+    assert module.spans(np.array([], int), np.array([], int)).tolist() == []
