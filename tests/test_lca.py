@@ -120,8 +120,8 @@ def test_all_far_pairs_meet_in_one_node():
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(lca_minimal, "STATES", 1)
-    monkeypatch.setattr(lca_minimal, "_WAYS", 1)
+    monkeypatch.setattr(lca_minimal, "STATES", 12)
+    monkeypatch.setattr(lca_minimal, "_WAYS", 2)
     exact = []
     for seed in range(25):
         h, true, pred = dense_case(seed)
