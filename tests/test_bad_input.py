@@ -122,9 +122,9 @@ def test_extremes_give_numbers(conventions):
 @pytest.mark.parametrize(("arguments", "kind", "message"), [
     (([["c"], ["d"]], [["c"]]), ValueError, r"`pred_sets` must hold as many instances as `true_sets` \(2\), got 1"),
     (([["x"]], [["c"]]), ValueError, "`true_sets` must hold classes of the hierarchy.*'x'"),
-    ((["cat"], [["c"]]), TypeError, "`true_sets` must hold a set of classes for each instance, got 'cat'"),
+    ((["cat"], [["c"]]), TypeError, "`true_sets` must hold a collection of classes for each instance, got 'cat'"),
     (([], []), ValueError, "`true_sets` must"),
-    ((sparse.csr_array(Y), [["c"], []]), ValueError, "`true_sets` must have one column for each of the 4 classes"),
+    ((sparse.csr_array(Y), [["c"], []]), ValueError, "`true_sets` must have a column for each of the 4 classes"),
 ])  # fmt: skip
 def test_class_sets(arguments, kind, message):
     h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
