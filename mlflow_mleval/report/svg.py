@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,15 @@ def fit(text: str, width: float, size: float = SIZE) -> str:
         room = min(room - 1, int(room * 0.9))
         shown = shorten(text, room)
     return shown
+
+
+def room_for(names: Iterable[object], most: float) -> float:
+    """How many pixels a column of names takes, any of them bold, but no more than `most`.
+
+    >>> room_for(["a", "abc"], 100) < room_for(["abcd"], 100) < room_for(["abcd" * 99], 100) == 100
+    True
+    """
+    return min(most, BOLD * max(text_width(terminal(name)) for name in names) + 1)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report.figures.strips import shade
-from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, room_for
 
 ROW = 20
 
@@ -35,8 +35,8 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
         Methods x ranks 1, 2, …: shares that sum to 1 per row, methods in the order to draw. The first thirty are drawn.
     """
     drawn, n = shares.iloc[:TOP], shares.shape[1]
-    room = min(160.0, max(text_width(fit(m, 150)) for m in ["method", *drawn.index]) + 10)
-    x = Scale(0, 1, room, WIDTH - 132)
+    room = room_for(["method", *drawn.index], 150) + 10
+    x = Scale(0, 1, room, WIDTH - 140)
     words = "; ".join(f"{m} first in {percent(row.iloc[0])}" for m, row in drawn.iterrows())
     svg = Svg("Rank acceptability", f"Share of random weights that give each rank: {words}.", 22 + ROW * len(drawn) + 22)
     svg.text(room - 8, 12, "method", "muted", "end")

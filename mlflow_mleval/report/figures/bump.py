@@ -7,7 +7,7 @@ from itertools import pairwise
 import pandas as pd
 
 from mlflow_mleval.report.escape import number
-from mlflow_mleval.report.svg import SIZE, TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.svg import SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 19
 COLOURS = 6
@@ -25,7 +25,7 @@ def bump(ranks: pd.DataFrame, title: str = "Ranking under other choices") -> Svg
     """
     order = ranks.sort_values(ranks.columns[0], kind="stable").iloc[:TOP]
     drawn = order.rank(method="first")
-    room = min(130.0, max(text_width(fit(m, 120)) for m in drawn.index) + 12)
+    room = room_for(drawn.index, 118) + 12
     x = Scale(0, max(len(drawn.columns) - 1, 1), room + 10, WIDTH - room - 10)
     heads = [fit(str(c), 130) for c in drawn.columns]
     top = 26 + max(text_width(h) for h in heads) * 0.62

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from mlflow_mleval.report.escape import fixed, number
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 20
 COLOURS = 6
@@ -51,7 +51,7 @@ def correlation_graph(
     words = "; ".join(f"{a} and {b} {number(correlation.loc[a, b], 2)}" for a, b in pairs) or "none"
     desc = f"Pairs of measures with an average absolute correlation above {threshold:g}: {words}."
     svg = Svg("Correlated measures", desc, 26 + ROW * len(drawn))
-    room = min(170.0, max(text_width(fit(m, 150)) for m in ["measure", *drawn]) + 24)
+    room = room_for(["measure", *drawn], 146) + 24
     x = Scale(0, float(weights[drawn].max()) or 1.0, room + 6, room + 92)
     spine = x.stop + 66
     svg.text(room - 18, 12, "measure", "muted", "end")

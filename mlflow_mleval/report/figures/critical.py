@@ -9,7 +9,7 @@ from itertools import pairwise
 import pandas as pd
 
 from mlflow_mleval.report.escape import fixed
-from mlflow_mleval.report.svg import BOLD, SIZE, TOP, WIDTH, Scale, Svg, fit, spans, text_width
+from mlflow_mleval.report.svg import BOLD, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, spans
 
 ROW = 19
 LEVEL = 9
@@ -32,7 +32,7 @@ def critical_difference(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]],
     """
     ranks = mean_ranks.sort_values(kind="stable")[:TOP]
     methods, n = list(ranks.index), len(ranks)
-    room = min(172.0, max(text_width(fit(m, 120)) for m in methods) * BOLD + 48)
+    room = room_for(methods, 124) + 48
     low, high, ruler = _domain(ranks, len(mean_ranks), cd)
     x = Scale(low, high, room + 14, WIDTH - room - 14)
     places = [x(r) for r in ranks]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.report.escape import MINUS, fixed, number, pvalue
-from mlflow_mleval.report.svg import BOLD, SMALL, TOP, WIDTH, Svg, fit, text_width
+from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Svg, room_for, text_width
 
 CELL = 46
 #: Room for a name beside its row, and for the key of the cells.
@@ -39,7 +39,7 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     place = {m: i for i, m in enumerate(methods)}
     pairs = pairs[pairs["method_a"].isin(place) & pairs["method_b"].isin(place)]
     n = len(methods)
-    room = min(150.0, max(BOLD * text_width(fit(methods[0], 140)) + 12, 60))
+    room = max(room_for(methods[:1], 138) + 12, 60)
     cell = min(CELL, (WIDTH - room - 4) / max(n - 1, 1))
     size = pairs["mean_difference"].abs().max()
     decimals = max(0, 1 - math.floor(math.log10(size))) if size > NOISE else 0

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from mlflow_mleval.report.escape import fixed, shorten
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, text_width
+from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for
 
 ROW = 20
 
@@ -23,7 +23,7 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
-    room = min(170.0, max(text_width(fit(m, 150)) for m in ["measure", *drawn.index]) + 10)
+    room = room_for(["measure", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 178)
     words = "; ".join(f"{m}: {_range(row)}" for m, row in drawn.iterrows())
     height = 22 + ROW * len(drawn)

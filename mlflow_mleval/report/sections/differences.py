@@ -85,8 +85,9 @@ def _pairs(c: Comparison) -> Figure | Table:
     p = "pvalue_corrected" if c.decides == "wilcoxon" else "pvalue_nemenyi"
     what = "net flow φ" if c.on == FUSED else c.on
     caption = (
-        f"Each cell: the method at the left of its row against the one at the foot of its column. Mean difference of {what} "
-        "(+: the row is better), datasets won/tied/lost, p. Blue: the row is better, orange: the column, stronger with the size "
-        f"of the effect; a frame marks pairs that are separated ({deciding_test(c)}). {left_out(len(c.order))}"
+        f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference of "
+        f"{what}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: the "
+        f"column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)}). "
+        f"{left_out(len(c.order))}"
     )
     return Figure(pairwise_matrix(pairs_frame(c), c.order, p), caption, table, title="Every pair")

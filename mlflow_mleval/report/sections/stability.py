@@ -93,7 +93,8 @@ def _sensitivity(c: Comparison) -> Figure:
     drawn.columns = [_label(chosen), *(_change(key, chosen) for key in scenarios if _changes(key, chosen) == 1)]
     caption = (
         "Places of the methods under the choices of this report (left), other policies for missing results, other weights and "
-        f"other preference functions, one change at a time. Coloured: methods that come first somewhere. {left_out(len(order))}"
+        "other preference functions, one change at a time. Coloured: methods that come first somewhere. A line is broken where "
+        f"a policy drops the method. {left_out(len(order))}"
     )
     if found.impossible:
         caption += " Not possible: " + "; ".join(f"{policy} ({why})" for policy, why in found.impossible.items())
