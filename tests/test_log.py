@@ -86,7 +86,8 @@ def test_what_a_run_holds(client):
     found = schema.decode_profile(tags["mleval.profile"])
     np.testing.assert_allclose(found.losses, profile, rtol=1e-15)
     np.testing.assert_allclose(found.by_fold[2], ev.fold(2).profile("binomial").losses, rtol=1e-7)
-    assert json.loads(tags["mleval.fold_sizes"]) == {"n_test": [40] * 5, "n_train": [160] * 5}
+    (known,) = mleval.load_study(experiment_names=["x"]).runs.to_dict("records")
+    assert (known["n_train"], known["n_test"]) == ((160,) * 5, (40,) * 5) and known["split_digest"] == tags["mleval.split_digest"]
     assert metrics["mleval.data/n_instances"] == 200 and metrics["mleval.data/cardinality_true"] == pytest.approx(y.mean() * 6)
     (source,) = run.inputs.dataset_inputs
     assert source.dataset.name == "yeast" and tags["mleval.dataset_digest"].startswith(source.dataset.digest)

@@ -76,7 +76,7 @@ def load_study(
     -------
     Study
         `runs` has one row a run: run_id, experiment_id, experiment, dataset, method, status (complete or dnf), conventions,
-        split_digest, dataset_digest, start_time.
+        split_digest, dataset_digest, n_train and n_test (instances of each fold, empty where unknown), start_time.
 
     Raises
     ------

@@ -22,7 +22,7 @@ CHILD = "is a child of another run"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
-    "start_time",
+    "n_train", "n_test", "start_time",
 )
 
 
@@ -41,6 +41,8 @@ class Result:
     hierarchy: str
     split_digest: str
     dataset_digest: str
+    n_train: tuple[int, ...]
+    n_test: tuple[int, ...]
     start_time: pd.Timestamp
     values: Mapping[str, float]
     plain: Collection[str]
@@ -122,6 +124,7 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
+        **schema.decode_fold_sizes(tags.get(schema.TAG_FOLD_SIZES, "")),
         start_time=pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC"),
         values=values if status == schema.COMPLETE else {},
         plain=plain,

@@ -33,6 +33,8 @@ TAG_CONVENTIONS = "mleval.conventions"
 TAG_FOLDS = "mleval.folds"
 #: JSON: the instances of each fold in the test and, where known, the training part.
 TAG_FOLD_SIZES = "mleval.fold_sizes"
+#: Among how many candidates a search chose this method on these very folds: its values are optimistic.
+TAG_SELECTED = "mleval.selected_among"
 #: JSON: the binomial loss profile, over folds too where they fit.
 TAG_PROFILE = "mleval.profile"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
@@ -61,6 +63,7 @@ ARTIFACT_INSTANCES = "mleval/instances.parquet"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
+ARTIFACT_CANDIDATES = "mleval/candidates.csv"
 ARTIFACT_STATISTICS = "mleval/statistics.json"
 ARTIFACT_EVALUATION = "mleval/evaluation.json"
 #: JSON tables that MLflow's UI shows and compares across runs.
@@ -236,6 +239,28 @@ def decode_folds(text: str) -> FoldValues:
     if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
         raise ValueError("the folds are not in the form this package writes (columns of different length).")
     return FoldValues(folds, values, digits=content.get("digits"))
+
+
+def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
+    """The tag `TAG_FOLD_SIZES`; `n_train` may be empty.
+
+    >>> encode_fold_sizes([10, 10], [20, 20])
+    '{"n_test":[10,10],"n_train":[20,20]}'
+    """
+    return json.dumps({"n_test": list(map(int, n_test)), "n_train": list(map(int, n_train))}, separators=(",", ":"))
+
+
+def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
+    """What `encode_fold_sizes` wrote; empty where it cannot be read.
+
+    >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
+    {'n_train': (20, 20), 'n_test': (10, 10)}
+    """
+    try:
+        content = json.loads(text)
+        return {name: tuple(map(int, content[name])) for name in ("n_train", "n_test")}
+    except (ValueError, TypeError, KeyError):
+        return {"n_train": (), "n_test": ()}
 
 
 @dataclass(frozen=True)

@@ -228,10 +228,7 @@ class _Content:
         if self.ev.hierarchy is not None:
             found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
         if self.has_folds:
-            sizes = {"n_test": self.ev.fold_sizes.tolist()}
-            if self.n_train:
-                sizes["n_train"] = [int(n) for n in self.n_train.values()]
-            text = json.dumps(sizes, separators=(",", ":"))
+            text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
             if len(text) <= schema.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
         if self.kind:
