@@ -93,8 +93,9 @@ def meetings(
     """
     width, size = above.shape[1], np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)
-    table = np.full(_TABLE + width, far, above.dtype)  # a stretch of pairs that starts within a head needs that row, too
     head = np.diff(left, prepend=-1) > 0
+    # A stretch of pairs that starts within those of a class needs a row for it, too.
+    table = np.full(min(_TABLE, head.sum() * width) + width, far, above.dtype)
     for lo, hi in blocks(head * width + 4 * size[right], _TABLE):
         head[lo] = True
         first = left[lo:hi][head[lo:hi]]

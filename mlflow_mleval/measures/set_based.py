@@ -45,44 +45,42 @@ def set_measures(
     count_root : bool
         Whether the virtual root, number 0, counts.
     """
-    true, pred = true @ known, pred @ known
-    size_true, size_pred = (size - ((size > 0) & (not count_root)) for size in (np.diff(true.indptr), np.diff(pred.indptr)))
-    both, true_errors = _compare(up, true, pred, count_root)
-    _, pred_errors = _compare(up, pred, true, count_root)
-    return rates("h", both, size_true, size_pred) | {
-        "symmetric_difference_loss": size_true + size_pred - 2 * both,
-        "h_loss": true_errors + pred_errors,
-    }
-
-
-def _compare(up: Parents, own: sparse.csr_array, other: sparse.csr_array, count_root: bool) -> tuple[np.ndarray, np.ndarray]:
-    """How many of each row's classes are in the other row; and how many are not, but are roots or have a parent there."""
-    rows, width = own.shape
-    shared, errors = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    table = np.zeros(max(_TABLE, width), bool)
+    sides = true @ known, pred @ known
+    sizes = [np.diff(side.indptr) for side in sides]
+    rows, width = sides[0].shape
+    both, loss = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    table = np.zeros(max(min(_TABLE, rows * width), width), bool)
     for lo, hi in blocks(np.full(rows, width), _TABLE):
-        place = slice(own.indptr[lo], own.indptr[hi])
-        mine, marks = (
-            side.indices[side.indptr[lo] : side.indptr[hi]]
-            + np.repeat(np.arange(hi - lo) * width, np.diff(side.indptr[lo : hi + 1]))
-            for side in (own, other)
-        )
-        table[marks] = True
-        if not count_root:
-            table[: (hi - lo) * width : width] = True  # then a root is like a class whose parent is in both sets
-        hit = table[mine]
-        shared[lo:hi] = np.bincount(mine[hit] // width, minlength=hi - lo)
-        row, edge = mine[~hit] // width, own.indices[place][~hit]
-        edge, end = up.start[edge], up.start[edge + 1]
-        found = edge == end
-        while len(row):
-            errors[lo:hi] += np.bincount(row[found], minlength=hi - lo)
-            more = ~found & (edge < end)
-            row, edge, end = row[more], edge[more], end[more]
-            found = table[row * width + up.parent[edge]]
-            edge = edge + 1
-        table[marks] = table[: (hi - lo) * width : width] = False
-    return shared - ((np.diff(own.indptr) > 0) & (not count_root)), errors
+        row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
+        node = [side.indices[side.indptr[lo] : side.indptr[hi]] for side in sides]
+        cell = [r * width + c for r, c in zip(row, node, strict=True)]
+        for own, other in ((0, 1), (1, 0)):
+            table[cell[other]] = True
+            if not count_root:
+                table[: (hi - lo) * width : width] = True  # then a root is like a class whose parent is in both sets
+            hit = table[cell[own]]
+            if own == 0:
+                both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
+            loss[lo:hi] += _first_errors(up, row[own][~hit], node[own][~hit], table, width, hi - lo)
+            table[cell[other]] = table[: (hi - lo) * width : width] = False
+    if not count_root:  # the virtual root is in every set but the empty ones, and was taken for shared by all
+        both -= sizes[0] > 0
+        sizes = [size - (size > 0) for size in sizes]
+    return rates("h", both, *sizes) | {"symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both, "h_loss": loss}
+
+
+def _first_errors(up: Parents, row: np.ndarray, node: np.ndarray, table: np.ndarray, width: int, rows: int) -> np.ndarray:
+    """How many of these classes of each row have no parents, or one that is marked in the table."""
+    found = np.zeros(rows, np.int64)
+    edge, end = up.start[node], up.start[node + 1]
+    good = edge == end
+    while len(row):
+        found += np.bincount(row[good], minlength=rows)
+        more = ~good & (edge < end)
+        row, edge, end = row[more], edge[more], end[more]
+        good = table[row * width + up.parent[edge]]
+        edge = edge + 1
+    return found
 
 
 def descendant_measures(
@@ -109,7 +107,7 @@ def descendant_measures(
     columns[new[used]] = True
     below = pattern(closure(part, columns)).T.tocsr()
     true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
-    counts = np.empty((3, len(first)))
+    counts = np.empty((3, len(first)), np.int64)
     size = np.diff(below.indptr)
     for lo, hi in blocks(row_sums(size, true) + row_sums(size, pred), _BLOCK):
         t, q = true[lo:hi] @ below, pred[lo:hi] @ below
