@@ -1,0 +1,395 @@
+"""Methods compared instance by instance on one test set: sign test, signed ranks, and permutations over several measures.
+
+Yang & Liu (1999), "A re-examination of text categorization methods", for the micro sign test; Wilcoxon (1945); Westfall & Young
+(1993), "Resampling-based multiple testing", for the permutation test with the maximum over measures. One measure of all methods
+is in memory at a time, so that a table of every instance, method and measure never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from mlflow_mleval.analysis.paired import ALTERNATIVES, EXACT_DATASETS, NOISE, _share_at_most, adjust
+from mlflow_mleval.measures.registry import directions
+from mlflow_mleval.study import some
+from mlflow_mleval.validation import one_of, probability, unique_names
+
+Array = NDArray[np.float64]
+#: What gives a measure of every instance: a table with a column a measure, or a function that reads one column by its name.
+Source = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
+#: Random signs that are in memory at once.
+BLOCK = 2**21
+#: Draws that are multiplied at once, and the size of such a product: below it BLAS starts no threads, which would cost more.
+TILE, PRODUCT = 64, 2**18
+#: Fewer differing instances than this, and a pair's tests see hardly anything.
+FEW = 12
+#: Statistics of permutations this close to the observed one are equal to it: they are sums in another order.
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class SignTestResult:
+    """The micro sign test.
+
+    Attributes
+    ----------
+    k, n : int
+        Of n instances on which two systems differ, the first is better on k.
+    statistic : float
+        Z = (k - n/2) / (sqrt(n)/2).
+    pvalue : float
+        Exact, from the binomial distribution.
+    normal_pvalue : float
+        From Z, as published; for n > 12.
+    share, low, high : float
+        k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
+    alternative : {"two-sided", "greater", "less"}
+    alpha : float
+    warnings : tuple of str
+    """
+
+    k: int
+    n: int
+    statistic: float
+    pvalue: float
+    normal_pvalue: float
+    share: float
+    low: float
+    high: float
+    alternative: str
+    alpha: float
+    warnings: tuple[str, ...] = ()
+
+
+def sign_test(k: int, n: int, alternative: str = "two-sided", alpha: float = 0.05) -> SignTestResult:
+    """The micro sign test of two systems, exact and by the normal approximation (Yang & Liu 1999).
+
+    Parameters
+    ----------
+    k, n : int
+        Of the n instances (or decisions) on which the systems differ, the first is better on k.
+    alternative : {"two-sided", "greater", "less"}
+        "greater": the first system is better. Published p-values of this test are of that kind.
+    alpha : float
+        The interval of the share is at 1 - alpha.
+
+    Raises
+    ------
+    ValueError
+        k or n not integers with 0 <= k <= n.
+
+    Examples
+    --------
+    >>> found = sign_test(60, 100, alternative="greater")
+    >>> found.statistic, round(found.normal_pvalue, 7), round(found.pvalue, 6)
+    (2.0, 0.0227501, 0.028444)
+    """
+    one_of(alternative, "alternative", ALTERNATIVES)
+    probability(alpha, "alpha")
+    if k != int(k) or n != int(n) or not 0 <= k <= n:
+        raise ValueError(f"`k` and `n` must be integers with 0 <= k <= n, got {k!r} and {n!r}. Leave ties out of n.")
+    k, n = int(k), int(n)
+    z = (k - n / 2) / (np.sqrt(n) / 2) if n else 0.0
+    if n == 0:
+        exact, normal, low, high = 1.0, 1.0, 0.0, 1.0
+    else:
+        found = stats.binomtest(k, n, alternative=alternative)
+        exact = float(found.pvalue)
+        low, high = stats.binomtest(k, n).proportion_ci(1 - alpha)
+        normal = float({"greater": stats.norm.sf(z), "less": stats.norm.cdf(z)}.get(alternative, 2 * stats.norm.sf(abs(z))))
+    warnings = () if n > FEW else (f"The systems differ on {n} instances only: use the exact p-value, not the normal one.",)
+    return SignTestResult(
+        k, n, float(z), exact, normal, k / n if n else float("nan"), float(low), float(high), alternative, alpha, warnings
+    )
+
+
+@dataclass(frozen=True)
+class InstanceTests:
+    """Tests of every pair of methods over the instances of one test set.
+
+    Attributes
+    ----------
+    pairs : pandas.DataFrame
+        One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean difference|
+        in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on any?),
+        pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
+    table : pandas.DataFrame
+        One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
+        (positive: a is better) with its interval low, high at 1 - alpha, not corrected; sign_statistic (Z) and sign_pvalue
+        (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
+        permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
+        permutation test the maximum over the measures of the pair (step-down), times the number of pairs; significant (by that).
+    methods, measures : tuple
+    n_instances : int
+        Before instances without a value were left out.
+    alpha : float
+    n_draws, seed : int
+        Of the permutation test.
+    warnings : tuple of str
+    """
+
+    pairs: pd.DataFrame
+    table: pd.DataFrame
+    methods: tuple[Hashable, ...]
+    measures: tuple[str, ...]
+    n_instances: int
+    alpha: float
+    n_draws: int
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self) -> str:
+        """What the tests say, in a sentence, and what they do not."""
+        apart = self.pairs[self.pairs["significant"]]
+        on = f"{self.n_instances:,} instances" + (f" and {len(self.measures)} measures" if len(self.measures) > 1 else "")
+        if len(self.pairs) == 1:
+            row = self.pairs.iloc[0]
+            are = "are" if row.significant else "are not"
+            found = f"{row.method_a} and {row.method_b} {are} separated on {on} (p={row.pvalue:.2g})"
+        else:
+            found = f"{len(apart)} of {len(self.pairs)} pairs are separated on {on}"
+        return (
+            f"{found}; this is about these methods as they were trained, on instances like these: not about training them again, "
+            "nor about other datasets."
+        )
+
+
+def instance_tests(
+    methods: Mapping[Hashable, Source],
+    measures: Iterable[str],
+    *,
+    minimize: Iterable[str] = (),
+    maximize: Iterable[str] = (),
+    alpha: float = 0.05,
+    n_draws: int = 9_999,
+    seed: int = 0,
+) -> InstanceTests:
+    r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of the same instances.
+
+    Signed ranks leave out instances on which both are equal (Wilcoxon 1945): two good systems tie on most, and ranking the ties
+    first would turn the test into a sign test. The p-value is exact up to 200 instances that differ, normal (corrected for ties)
+    beyond. The permutation test swaps the two methods on random instances, on all measures at once. Its statistic is
+    :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`, the maximum of which over measures corrects for their number and knows their
+    correlation (Westfall & Young 1993).
+
+    Parameters
+    ----------
+    methods : mapping of name to source
+        A source is a table with a column a measure (such as `Evaluation.instances`), or a function that takes the name of a
+        measure and returns its column, from a file for example: it is called once a measure, so that one measure of all methods
+        is in memory at a time. Columns with an index (pandas) must agree in it; without one, row i is the same instance for all.
+    measures : iterable of str
+    minimize, maximize : iterable of str
+        Directions of measures that the registry does not know.
+    alpha : float
+        Family-wise significance level.
+    n_draws : int
+        Random swaps. The smallest p-value is 1 / (n_draws + 1).
+    seed : int
+
+    Returns
+    -------
+    InstanceTests
+
+    Raises
+    ------
+    ValueError
+        Fewer than two methods, no measure or one without a direction, columns of different lengths or indexes, infinite values,
+        no instance with a value.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> a = pd.DataFrame({"f1": rng.random(200), "hamming_loss": rng.random(200)})
+    >>> b = a + rng.normal(0, 0.1, a.shape) + np.array([-0.1, 0])
+    >>> found = instance_tests({"a": a, "b": b}, ["f1", "hamming_loss"])
+    >>> found.table["significant"].tolist()
+    [True, False]
+    """
+    probability(alpha, "alpha")
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    measures = list(measures)
+    names = unique_names(measures, "measures", len(measures), "measures")
+    if len(methods) < 2 or not names:
+        raise ValueError(f"`methods` must hold at least two and `measures` one, got {len(methods)} and {len(names)}.")
+    better = directions(names, minimize, maximize)
+    labels = tuple(methods)
+    first, second = np.array(list(combinations(range(len(labels)), 2))).T
+    swapped = np.empty((len(names), n_draws, len(labels)))
+    parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
+    for j, measure in enumerate(names):
+        values, index = _read(methods, measure, n_instances, index)
+        n_instances = len(values)
+        empty = np.isnan(values).any(axis=1)
+        if empty.all():
+            raise ValueError(f"`methods` must have values of {measure!r}, got no instance that all have. Leave it out.")
+        missing[measure] = int(empty.sum())
+        if better[measure] == "min":
+            np.negative(values, out=values)
+        noise = NOISE * np.abs(values[~empty]).max()
+        rows = [_pair(values[:, a] - values[:, b], ~empty, noise, alpha) for a, b in zip(first, second, strict=True)]
+        parts.append(pd.DataFrame(rows).assign(measure=measure, pair=np.arange(len(first))))
+        unequal[j] = np.sqrt(parts[-1].pop("square"))
+        values -= values.mean(axis=1, keepdims=True)
+        values[empty] = 0.0
+        swapped[j] = _swapped_sums(values, n_draws, seed)
+    table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
+    table = table.reset_index(drop=True)
+    raw, stepped, statistic = _permutation(table, swapped, unequal, first, second)
+    labelled = pd.Index(labels, tupleize_cols=False)
+    table.insert(0, "method_a", labelled.take(first[table["pair"]]))
+    table.insert(1, "method_b", labelled.take(second[table["pair"]]))
+    table.insert(2, "measure", table.pop("measure"))
+    for test in ("sign", "wilcoxon"):
+        at = table.columns.get_loc(f"{test}_pvalue") + 1
+        table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
+    table["permutation_pvalue"] = raw.ravel()
+    table["permutation_corrected"] = np.minimum(1.0, stepped.ravel() * len(first))
+    table["significant"] = table["permutation_corrected"] <= alpha
+    signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(stepped.shape)
+    most = statistic.argmax(axis=1)
+    pvalue = stepped.min(axis=1)
+    corrected = adjust(pvalue)
+    pairs = pd.DataFrame({
+        "method_a": labelled.take(first), "method_b": labelled.take(second), "measure": [names[k] for k in most],
+        "statistic": statistic.max(axis=1), "pvalue": pvalue, "pvalue_corrected": corrected, "significant": corrected <= alpha,
+        "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
+    })  # fmt: skip
+    return InstanceTests(
+        pairs, table.drop(columns="pair"), labels, names, int(n_instances), alpha, n_draws, seed,
+        _doubts(table, missing, len(pairs), n_draws, alpha),
+    )  # fmt: skip
+
+
+def _given_order(names: Sequence[str]) -> Callable[[pd.Series], pd.Series]:
+    """Sorts the column `measure` as the measures were given, and others as they are."""
+    return lambda column: column.map({name: k for k, name in enumerate(names)}) if column.name == "measure" else column
+
+
+def _read(methods: Mapping[Hashable, Source], measure: str, n: int | None, index: Any) -> tuple[Array, Any]:
+    """One measure as instances x methods, and the index that all columns share, if they have one."""
+    columns = []
+    for name, source in methods.items():
+        try:
+            column = source(measure) if callable(source) else source[measure]
+        except KeyError:
+            raise ValueError(f"`methods` must all have {measure!r}, but {name!r} has not. Leave one of the two out.") from None
+        found = np.asarray(column, dtype=float)
+        n = len(found) if n is None and found.ndim == 1 else n
+        if found.shape != (n,) or n == 0:
+            raise ValueError(
+                f"`methods` must give one value an instance, the same instances for all, got shape {found.shape} for {measure!r} "
+                f"of {name!r} and {n} instances before. Evaluate all methods on the same test set."
+            )
+        if isinstance(column, pd.Series):
+            if index is not None and not column.index.equals(index):
+                raise ValueError(
+                    f"`methods` must have the same instances in the same order, got another index for {measure!r} of {name!r}. "
+                    "Reorder it, or pass arrays if the order is right."
+                )
+            index = column.index
+        if bad := int(np.isinf(found).sum()):
+            raise ValueError(f"`methods` must have finite values, got {bad} infinite ones of {measure!r} for {name!r}.")
+        columns.append(found)
+    return np.column_stack(columns), index
+
+
+def _pair(difference: Array, has: NDArray[np.bool_], noise: float, alpha: float) -> dict[str, float]:
+    """Counts, mean, sign test and signed ranks of one pair on one measure; positive differences are for the first."""
+    d = difference[has]
+    size = np.abs(d)
+    differs = size > noise
+    n, unequal = len(d), int(differs.sum())
+    wins = int((d[differs] > 0).sum())
+    mean, square = float(d.mean()), float(np.einsum("i,i", d, d))  # no BLAS: its threads would cost more
+    half = np.nan
+    if n > 1:
+        half = float(stats.t.isf(alpha / 2, n - 1) * np.sqrt(max(square - n * mean**2, 0.0) / (n - 1) / n))
+    rank_sum, wilcoxon, exact = _signed_rank(d[differs], size[differs], noise)
+    return {
+        "n": n, "wins": wins, "ties": n - unequal, "losses": unequal - wins,
+        "mean_difference": mean, "low": mean - half, "high": mean + half,
+        "sign_statistic": (2 * wins - unequal) / np.sqrt(unequal) if unequal else 0.0,
+        "sign_pvalue": min(1.0, 2 * float(stats.binom.cdf(min(wins, unequal - wins), unequal, 0.5))),
+        "wilcoxon_statistic": rank_sum, "wilcoxon_pvalue": wilcoxon, "exact": exact, "square": square,
+    }  # fmt: skip
+
+
+def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, bool]:
+    """Sum of the midranks of positive differences, two-sided p-value, and whether it is exact; no difference is zero."""
+    n = len(d)
+    if n == 0:
+        return 0.0, 1.0, True
+    key = (size.view(np.int64) & ~1) | (d > 0)  # floats of one sign sort as integers: the lowest bit can hold the sign
+    key.sort()
+    size = (key & ~1).view(np.float64)
+    start = np.flatnonzero(np.diff(size, prepend=-np.inf) > noise)
+    count = np.diff(start, append=n)
+    doubled = 2 * start + count + 1
+    plus = int(doubled @ np.add.reduceat(key & 1, start))
+    total = n * (n + 1)
+    if n <= EXACT_DATASETS:
+        below = min(plus, total - plus)
+        tail = float(_share_at_most(np.repeat(doubled, count), below)[below])
+    else:
+        deviation = np.sqrt(float((doubled.astype(float) ** 2 * count).sum())) / 2
+        tail = float(stats.norm.cdf((min(plus, total - plus) - total / 2) / deviation))
+    return plus / 2, min(1.0, 2 * tail), n <= EXACT_DATASETS
+
+
+def _swapped_sums(values: Array, n_draws: int, seed: int) -> Array:
+    """Draws x methods: sums of the columns under random signs of the rows. The same signs for every call with these sizes."""
+    rng = np.random.default_rng(seed)
+    tiles, methods = -(-n_draws // TILE), values.shape[1]
+    sums = np.zeros((tiles, TILE, methods))
+    step = max(min(BLOCK // (tiles * TILE), PRODUCT // (TILE * methods)) // 8, 1) * 8
+    for start in range(0, len(values), step):
+        part = values[start : start + step]
+        packed = np.frombuffer(rng.bytes(tiles * TILE * -(-len(part) // 8)), dtype=np.uint8).reshape(tiles, TILE, -1)
+        sums += np.unpackbits(packed, axis=2, count=len(part)).astype(float) @ part
+    return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_draws]
+
+
+def _permutation(table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
+    """Pairs x measures: p-values of each measure, those of the maximum over measures (step-down), and statistics."""
+    n_pairs, n_measures = scale.shape[::-1]
+    sums = (table["mean_difference"] * table["n"]).to_numpy().reshape(n_pairs, n_measures)
+    unit = np.where(scale.T > 0, scale.T, 1.0)
+    statistic = np.abs(sums) / unit
+    raw, stepped = np.empty_like(statistic), np.empty_like(statistic)
+    for row, (a, b) in enumerate(zip(first, second, strict=True)):
+        drawn = np.abs(swapped[:, :, a] - swapped[:, :, b]).T / unit[row]
+        reached = statistic[row] - EQUAL
+        raw[row] = (drawn >= reached).sum(axis=0)
+        order = np.argsort(statistic[row], kind="stable")
+        largest = np.maximum.accumulate(drawn[:, order], axis=1)
+        counts = (largest >= reached[order]).sum(axis=0)
+        stepped[row, order] = np.maximum.accumulate(counts[::-1])[::-1]
+    draws = swapped.shape[1] + 1
+    return (raw + 1) / draws, (stepped + 1) / draws, statistic
+
+
+def _doubts(table: pd.DataFrame, missing: Mapping[str, int], n_pairs: int, n_draws: int, alpha: float) -> tuple[str, ...]:
+    found = [
+        f"{count} instances without a value of {name} for some method were left out for all of them."
+        for name, count in missing.items()
+        if count
+    ]
+    if n_pairs / (n_draws + 1) > alpha:
+        found.append(
+            f"{n_draws} draws cannot separate any of {n_pairs} pairs at alpha = {alpha:g}: take at least {int(n_pairs / alpha)}."
+        )
+    differ = table["wins"] + table["losses"]
+    if (few := differ <= FEW).any():
+        shown = (f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})" for r in table[few].itertuples())
+        found.append(f"Up to {FEW} instances differ, too few to say much, for {some(shown)}.")
+    return tuple(found)

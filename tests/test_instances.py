@@ -1,0 +1,185 @@
+"""Tests over instances against scipy, enumeration and published values."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mlflow_mleval.analysis import instances as module
+from mlflow_mleval.analysis.instances import instance_tests, sign_test
+
+MEASURES = ["f1", "accuracy", "hamming_loss"]
+
+
+def tables(m=3, n=60, seed=0, decimals=1):
+    rng = np.random.default_rng(seed)
+    base = rng.random((n, len(MEASURES)))
+    return {
+        f"m{k}": pd.DataFrame((base + rng.normal(0.02 * k, 0.2, base.shape)).round(decimals), columns=MEASURES) for k in range(m)
+    }
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "z", "normal", "exact"), [(60, 100, 2.0, 0.0227501, 0.028444), (9, 12, 1.7320508, None, 0.072998)]
+)
+def test_sign_test_gives_the_published_values(k, n, z, normal, exact):
+    found = sign_test(k, n, alternative="greater")
+    assert found.statistic == pytest.approx(z)
+    assert found.pvalue == pytest.approx(exact, abs=5e-7)
+    assert normal is None or found.normal_pvalue == pytest.approx(normal, abs=5e-8)
+    assert bool(found.warnings) == (n <= 12)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from(["two-sided", "greater", "less"]))
+def test_sign_test_equals_scipy(k, more, alternative):
+    n = k + more
+    found = sign_test(k, n, alternative=alternative)
+    if n == 0:
+        assert (found.pvalue, found.normal_pvalue, found.statistic) == (1, 1, 0)
+        return
+    assert found.pvalue == pytest.approx(stats.binomtest(k, n, alternative=alternative).pvalue, rel=1e-12)
+    other = {"greater": "less", "less": "greater"}.get(alternative, alternative)
+    mirrored = sign_test(n - k, n, alternative=other)
+    assert found.pvalue == pytest.approx(mirrored.pvalue) and found.normal_pvalue == pytest.approx(mirrored.normal_pvalue)
+
+
+@pytest.mark.parametrize(("n", "decimals"), [(60, 1), (60, 9), (1500, 1), (1500, 9)])
+def test_every_pair_and_measure_equals_scipy(n, decimals):
+    methods = tables(n=n, decimals=decimals)
+    found = instance_tests(methods, MEASURES, n_draws=99)
+    assert len(found.table) == 9 and len(found.pairs) == 3
+    assert found.table["measure"].tolist() == MEASURES * 3
+    for row in found.table.itertuples():
+        sign = -1 if row.measure == "hamming_loss" else 1
+        d = sign * (methods[row.method_a][row.measure] - methods[row.method_b][row.measure]).to_numpy()
+        d = np.where(np.abs(d) < 1e-9, 0.0, d.round(9))
+        unequal = d[d != 0]
+        assert (row.wins, row.ties, row.losses) == ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
+        assert row.mean_difference == pytest.approx(d.mean(), abs=1e-9)
+        interval = stats.ttest_1samp(d, 0).confidence_interval(0.95)
+        assert (row.low, row.high) == pytest.approx((interval.low, interval.high), abs=1e-8)
+        assert row.sign_pvalue == pytest.approx(stats.binomtest((d > 0).sum(), len(unequal)).pvalue, rel=1e-9)
+        if not row.exact:
+            peer = stats.wilcoxon(unequal, correction=False, method="approx")
+            assert row.wilcoxon_pvalue == pytest.approx(peer.pvalue, rel=1e-9)
+        elif decimals == 9:
+            assert row.wilcoxon_pvalue == pytest.approx(stats.wilcoxon(unequal, method="exact").pvalue, rel=1e-9)
+        plus = stats.rankdata(np.abs(unequal))[unequal > 0].sum()
+        assert row.wilcoxon_statistic == pytest.approx(plus)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-3, 3).filter(bool), min_size=1, max_size=10))
+def test_exact_signed_ranks_with_ties_by_enumeration(d):
+    d = np.array(d, dtype=float)
+    found, p, exact = module._signed_rank(d, np.abs(d), 1e-12)
+    ranks = stats.rankdata(np.abs(d))
+    sums = np.array([ranks[np.array(s)].sum() for s in product([False, True], repeat=len(d))])
+    assert exact and found == ranks[d > 0].sum()
+    smaller = min(found, ranks.sum() - found)
+    assert p == pytest.approx(min(1.0, 2 * (sums <= smaller + 1e-9).mean()))
+
+
+def test_permutation_with_maximum_over_measures_by_enumeration():
+    rng = np.random.default_rng(3)
+    d = np.column_stack([rng.normal(0.5, 1, 10), rng.normal(0.2, 1, 10), np.zeros(10)])
+    signs = np.array(list(product([1, -1], repeat=10)))
+    drawn = np.abs(signs @ d[:, :2]) / np.sqrt((d[:, :2] ** 2).sum(axis=0))
+    reached = np.abs(d[:, :2].sum(axis=0)) / np.sqrt((d[:, :2] ** 2).sum(axis=0)) - 1e-9
+    raw = (drawn >= reached).mean(axis=0)
+    most, least = np.argsort(-reached)
+    stepped = np.empty(2)
+    stepped[most] = (drawn.max(axis=1) >= reached[most]).mean()
+    stepped[least] = max(stepped[most], raw[least])
+
+    zero = dict.fromkeys(["f1", "accuracy", "recall"], np.zeros(10))
+    methods = {"a": dict(zip(zero, d.T, strict=True)), "b": zero}
+    found = instance_tests(methods, zero, n_draws=200_000).table
+    assert found["permutation_pvalue"].to_numpy()[:2] == pytest.approx(raw, abs=0.004)
+    assert found["permutation_corrected"].to_numpy()[:2] == pytest.approx(stepped, abs=0.004)
+    assert found.loc[2, ["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue"]].eq(1).all()
+
+
+def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
+    methods = tables()
+    asked = []
+
+    def reader(name):
+        return lambda measure: asked.append(measure) or methods[name][measure]
+
+    streamed = instance_tests({name: reader(name) for name in methods}, MEASURES, n_draws=199)
+    whole = instance_tests(methods, MEASURES, n_draws=199)
+    assert asked == [m for m in MEASURES for _ in methods]
+    pd.testing.assert_frame_equal(streamed.table, whole.table)
+    pd.testing.assert_frame_equal(streamed.pairs, whole.pairs)
+
+
+def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
+    methods = tables(m=4)
+    alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, n_draws=499)
+    among = instance_tests(methods, MEASURES, n_draws=499)
+    rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(drop=True)
+    for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "mean_difference"):
+        np.testing.assert_allclose(rows[column], alone.table[column], rtol=1e-12)
+    assert (rows["permutation_corrected"] >= alone.table["permutation_corrected"]).all()
+
+
+def test_seed_decides_and_order_of_methods_turns_signs():
+    methods = tables(m=2)
+    first = instance_tests(methods, MEASURES, n_draws=300, seed=1)
+    pd.testing.assert_frame_equal(first.table, instance_tests(methods, MEASURES, n_draws=300, seed=1).table)
+    back = instance_tests(dict(reversed(methods.items())), MEASURES, n_draws=300, seed=1)
+    np.testing.assert_allclose(back.table["mean_difference"], -first.table["mean_difference"])
+    np.testing.assert_allclose(back.table["permutation_pvalue"], first.table["permutation_pvalue"])
+    assert not first.table["permutation_pvalue"].equals(
+        instance_tests(methods, MEASURES, n_draws=300, seed=2).table["permutation_pvalue"]
+    )
+
+
+def test_family_wise_error_under_the_null():
+    rejected = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        truth = rng.random((80, 1))
+        a, b = (truth + rng.normal(0, 0.3, (80, 4)) + rng.normal(0, 0.3, (80, 1)) for _ in range(2))
+        names = ["f1", "accuracy", "precision", "recall"]
+        methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
+        rejected += instance_tests(methods, names, n_draws=199, seed=seed).pairs["significant"].iloc[0]
+    assert rejected <= stats.binom.ppf(0.999, 300, 0.05)
+
+
+def test_verdict_and_warnings_say_what_a_reader_must_know():
+    methods = tables(m=3)
+    methods["m0"].loc[3, "f1"] = np.nan
+    found = instance_tests(methods, ["f1"], n_draws=19)
+    assert "19 draws cannot separate any of 3 pairs" in " ".join(found.warnings)
+    assert "1 instances without a value of f1" in " ".join(found.warnings)
+    assert (found.table["n"] == 59).all()
+    assert found.verdict().startswith("0 of 3 pairs are separated on 60 instances")
+    same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_draws=99)
+    assert same.pairs["pvalue"].item() == 1 and "a and b are not separated" in same.verdict()
+    assert "too few to say much" in same.warnings[0]
+
+
+def test_wrong_input_is_named():
+    methods = tables(m=2)
+    with pytest.raises(ValueError, match="no direction is known for 'cleverness'"):
+        instance_tests(methods, ["cleverness"])
+    with pytest.raises(ValueError, match=r"'m0' has not"):
+        instance_tests(methods, ["recall"])
+    with pytest.raises(ValueError, match="got 1 and 1"):
+        instance_tests({"a": methods["m0"]}, ["f1"])
+    with pytest.raises(ValueError, match="another index"):
+        instance_tests(methods | {"m1": methods["m1"].iloc[::-1]}, ["f1"])
+    with pytest.raises(ValueError, match="60 instances before"):
+        instance_tests({"a": methods["m0"], "b": {"f1": np.zeros(59)}}, ["f1"])
+    with pytest.raises(ValueError, match="1 infinite ones"):
+        instance_tests({"a": {"f1": [np.inf, 0.0]}, "b": {"f1": [0.0, 0.0]}}, ["f1"])
+    with pytest.raises(ValueError, match="no instance that all have"):
+        instance_tests({"a": {"f1": [np.nan, 0.0]}, "b": {"f1": [0.0, np.nan]}}, ["f1"])
+    with pytest.raises(ValueError, match="0 <= k <= n"):
+        sign_test(3, 2)
