@@ -1,0 +1,172 @@
+"""Scores and label predictions of a fitted estimator, in whatever shape it returns them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.multiclass import type_of_target
+
+#: Ways to a score in order of preference, each with the score from which on a label counts as predicted.
+METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a fitted estimator says about N instances and K labels.
+
+    Attributes
+    ----------
+    y_score : array or scipy.sparse of shape (N, K), or None
+        Probabilities, else values of the decision function; the larger, the more relevant.
+    y_pred : array or scipy.sparse of 0 and 1, shape (N, K)
+    predict_time : float
+        Seconds that ``predict`` took.
+    without_score : str
+        Why there is no score; empty where there is one.
+    """
+
+    y_score: Any
+    y_pred: Any
+    predict_time: float
+    without_score: str = ""
+
+
+def is_multilabel(y: Any) -> bool:
+    """Whether a target is a matrix of 0 and 1 with several columns, as scikit-learn sees it.
+
+    >>> is_multilabel([[0, 1], [1, 1]]), is_multilabel([0, 1]), is_multilabel([[0, 2], [1, 1]]), is_multilabel(None)
+    (True, False, False, False)
+    """
+    if len(getattr(y, "shape", (0, 0))) != 2:
+        return False
+    try:
+        return type_of_target(y) == "multilabel-indicator"
+    except (ValueError, TypeError):
+        return False
+
+
+def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
+    """Label predictions and scores of a fitted estimator.
+
+    Scores come from ``predict_proba``, else from ``decision_function``, else from those of the estimators by label inside a
+    `MultiOutputClassifier` or `ClassifierChain`, also at the end of a `Pipeline`.
+
+    Parameters
+    ----------
+    estimator : object with ``predict``
+    X : N instances
+        As ``predict`` takes them.
+    n_labels : int
+        K.
+
+    Raises
+    ------
+    ValueError
+        ``predict`` returns something that is not N x K. Scores that cannot be used are left out with the reason.
+
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> model = KNeighborsClassifier(2).fit([[0], [1], [2]], [[0, 1], [0, 0], [0, 1]])
+    >>> predict(model, [[0.1]], 2).y_score
+    array([[0. , 0.5]])
+    """
+    start = time.perf_counter()
+    raw = estimator.predict(X)
+    seconds = time.perf_counter() - start
+    y_pred = as_matrix(raw, n_labels)
+    try:
+        y_score = _score(estimator, X, n_labels, y_pred)
+        if _inverted(y_score, y_pred):
+            raise ValueError("the scores are lower where the labels are predicted, so they are those of the absent labels")
+    except Exception as error:  # an estimator may raise anything here, and its predictions are still good
+        return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
+    return Predictions(y_score, y_pred, seconds)
+
+
+def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:
+    """Predictions or scores as a matrix N x K.
+
+    Parameters
+    ----------
+    raw : array, scipy.sparse, DataFrame, or list of K arrays
+        (N, K); (N,) where K is 1; or for each label (N, 2), (N, 1) where only one class occurred, or (N,).
+    n_labels : int
+    classes : sequence of K arrays, optional
+        The classes of each label, in the order of the columns of a list's arrays; by default 0 and 1.
+
+    >>> as_matrix([np.array([[0.3, 0.7]]), np.array([[1.0]])], 2, classes=[[0, 1], [0]])
+    array([[0.7, 0. ]])
+    """
+    if isinstance(raw, (list, tuple)) and len(raw) == n_labels and all(hasattr(part, "shape") for part in raw):
+        classes = [None] * n_labels if classes is None else classes
+        return np.column_stack([_positive(np.asarray(part), own) for part, own in zip(raw, classes, strict=True)])
+    matrix = raw if sparse.issparse(raw) else np.asarray(raw)
+    if n_labels == 1 and (matrix.ndim == 1 or matrix.shape[1] == 2 or classes is not None):
+        matrix = _positive(np.asarray(matrix), None if classes is None else classes[0])[:, None]
+    if matrix.ndim != 2 or matrix.shape[1] != n_labels:
+        raise ValueError(f"the estimator must return one column for each of the {n_labels} labels, got shape {matrix.shape}.")
+    return matrix
+
+
+def _positive(part: NDArray[Any], classes: Any) -> NDArray[Any]:
+    """The column of class 1; constant where the label has only one class."""
+    if part.ndim == 1:
+        return part
+    known = list(range(part.shape[1]) if classes is None else np.asarray(classes).tolist())
+    if len(known) != part.shape[1] or (classes is None and part.shape[1] != 2):
+        raise ValueError(f"a label's scores must have a column for each of its classes {known}, got shape {part.shape}.")
+    return part[:, known.index(1)] if 1 in known else np.zeros(len(part))
+
+
+def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
+    if isinstance(estimator, Pipeline):
+        return _score(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, n_labels, y_pred)
+    if hasattr(estimator, "best_estimator_"):
+        return _score(estimator.best_estimator_, X, n_labels, y_pred)
+    for name in METHODS:
+        if hasattr(estimator, name):
+            try:
+                return as_matrix(getattr(estimator, name)(X), n_labels, label_classes(estimator, n_labels))
+            except ValueError:
+                if not isinstance(estimator, ClassifierChain) or getattr(estimator, "chain_method_", "predict") != "predict":
+                    raise
+                return _chain_score(estimator, X, y_pred)
+    if isinstance(estimator, MultiOutputClassifier):
+        return np.column_stack([_score(part, X, 1, None) for part in estimator.estimators_])
+    raise AttributeError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
+
+
+def label_classes(estimator: Any, n_labels: int) -> list[Any] | None:
+    """The classes of each label where the estimator keeps them by label."""
+    classes = getattr(estimator, "classes_", None)
+    if n_labels == 1 and isinstance(classes, np.ndarray):
+        return [classes]
+    return list(classes) if isinstance(classes, (list, tuple)) and len(classes) == n_labels else None
+
+
+def _chain_score(chain: ClassifierChain, X: Any, y_pred: NDArray[Any]) -> NDArray[Any]:
+    """Scores of a chain of which some link saw one class only, which scikit-learn refuses."""
+    stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
+    seen = [stack([X, y_pred[:, chain.order_[:i]]]) if i else X for i in range(len(chain.estimators_))]
+    columns = [_score(link, own, 1, None) for link, own in zip(chain.estimators_, seen, strict=True)]
+    return np.hstack(columns)[:, np.argsort(chain.order_)]
+
+
+def _inverted(y_score: Any, y_pred: Any) -> bool:
+    """Whether most labels have lower scores where they are predicted: some estimators return the other class's."""
+    if sparse.issparse(y_score) or sparse.issparse(y_pred):
+        return False
+    on = y_pred != 0
+    both = on.any(axis=0) & ~on.all(axis=0)
+    y_score, on = y_score[:, both], on[:, both]
+    with_label = np.sum(y_score, axis=0, where=on) / on.sum(axis=0)
+    without = np.sum(y_score, axis=0, where=~on) / (~on).sum(axis=0)
+    return bool((with_label < without).sum() > both.sum() / 2)

@@ -1,0 +1,176 @@
+"""Scores and predictions from every shape in which scikit-learn returns them; names for what nobody named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_multilabel_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, StackingClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from mlflow_mleval.training.naming import dataset_name, fingerprint, method_name
+from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict
+
+X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)
+LOGISTIC = LogisticRegression()
+
+#: Estimator, and the score from which on it predicts a label; None where predictions do not follow from scores alone.
+ESTIMATORS = [
+    (RandomForestClassifier(9, random_state=0), 0.5),
+    (ExtraTreesClassifier(9, random_state=0), 0.5),
+    (DecisionTreeClassifier(random_state=0), 0.5),
+    (KNeighborsClassifier(3), 0.5),
+    (RadiusNeighborsClassifier(20.0, outlier_label=0), 0.5),
+    (MultiOutputClassifier(LOGISTIC), 0.5),
+    (MultiOutputClassifier(LinearSVC()), 0.0),
+    (make_pipeline(StandardScaler(), MultiOutputClassifier(LinearSVC())), 0.0),
+    (GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1, 2]}, cv=2), 0.0),
+    (ClassifierChain(LOGISTIC), 0.5),
+    (ClassifierChain(LinearSVC(), order=[2, 0, 3, 1]), 0.0),
+    (OneVsRestClassifier(LOGISTIC), 0.5),
+    (OneVsRestClassifier(LinearSVC()), 0.0),
+    (RidgeClassifier(), 0.0),
+    (MLPClassifier(max_iter=800, random_state=0), 0.5),
+    (make_pipeline(StandardScaler(), RandomForestClassifier(9, random_state=0)), 0.5),
+    (make_pipeline(StandardScaler(), OneVsRestClassifier(LinearSVC())), 0.0),
+    (DummyClassifier(), 0.5),
+]
+
+
+@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: method_name(value)[:40])
+def test_scores_explain_the_predictions(estimator, cut):
+    found = predict(estimator.fit(X, Y), X, 4)
+    assert found.without_score == ""
+    assert found.y_score.shape == found.y_pred.shape == (80, 4)
+    np.testing.assert_array_equal(found.y_pred, estimator.predict(X))
+    np.testing.assert_array_equal(found.y_score > cut, found.y_pred)
+    assert found.predict_time > 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RandomForestClassifier(5), KNeighborsClassifier(), DecisionTreeClassifier(), MultiOutputClassifier(DecisionTreeClassifier()),
+     OneVsRestClassifier(LOGISTIC), MLPClassifier(max_iter=400), DummyClassifier(), ClassifierChain(DecisionTreeClassifier())],
+    ids=lambda e: method_name(e)[:40],
+)  # fmt: skip
+def test_labels_of_one_class_score_0_or_1(estimator):
+    target = Y.copy()
+    target[:, 1], target[:, 2] = 0, 1
+    found = predict(estimator.fit(X, target), X, 4)
+    assert (found.y_score[:, 1] < 0.5).all() and (found.y_score[:, 2] > 0.5).all()
+    np.testing.assert_array_equal(found.y_pred[:, [1, 2]], target[:, [1, 2]])
+
+
+def test_a_chain_with_a_constant_label_scores_as_its_links_do():
+    """scikit-learn refuses these scores; link by link they are those of a chain over the other labels."""
+    constant = np.column_stack([Y[:, 0], np.ones(80, int), Y[:, 1]])
+    chain = ClassifierChain(DecisionTreeClassifier(max_depth=2, random_state=0), order=[2, 1, 0]).fit(X, constant)
+    with pytest.raises(ValueError, match="predict_proba of shape"):
+        chain.predict_proba(X)
+    last = chain.estimators_[0].predict_proba(X)
+    first = chain.estimators_[2].predict_proba(np.column_stack([X, last.argmax(axis=1), np.ones(80)]))
+    expected = np.column_stack([first[:, 1], np.ones(80), last[:, 1]])
+    np.testing.assert_array_equal(predict(chain, X, 3).y_score, expected)
+    np.testing.assert_array_equal(predict(make_pipeline("passthrough", chain), X, 3).y_score, expected)
+    np.testing.assert_array_equal(predict(chain, sparse.csr_array(X), 3).y_score, expected)
+
+
+def test_scores_of_the_absent_label_are_not_taken_for_scores():
+    """StackingClassifier returns the probability of the first class for a label matrix."""
+    trees = [("a", DecisionTreeClassifier(max_depth=3)), ("b", KNeighborsClassifier())]
+    stacking = StackingClassifier(trees, final_estimator=RandomForestClassifier(9, random_state=0), cv=3).fit(X, Y)
+    found = predict(stacking, X, 4)
+    assert found.y_score is None and "absent" in found.without_score
+    np.testing.assert_array_equal(found.y_pred, stacking.predict(X))
+
+
+def test_without_scores_there_are_still_predictions():
+    class Rule:
+        def predict(self, X):
+            return (np.asarray(X)[:, :2] > 5).astype(int)
+
+    class Broken(Rule):
+        def predict_proba(self, X):
+            raise RuntimeError("no such kernel")
+
+    assert predict(Rule(), X, 2).without_score == "AttributeError: Rule has neither predict_proba nor decision_function"
+    assert predict(Broken(), X, 2).without_score == "RuntimeError: no such kernel"
+    assert predict(Broken(), X, 2).y_score is None and predict(Broken(), X, 2).y_pred.shape == (80, 2)
+    with pytest.raises(ValueError, match="one column for each of the 3 labels, got shape"):
+        predict(Rule(), X, 3)
+
+
+def test_sparse_targets_and_predictions():
+    model = OneVsRestClassifier(LOGISTIC).fit(X, sparse.csr_matrix(Y))
+    found = predict(model, X, 4)
+    assert sparse.issparse(found.y_pred)
+    np.testing.assert_array_equal(found.y_score > 0.5, found.y_pred.toarray())
+
+
+@pytest.mark.parametrize(
+    "raw, classes, expected",
+    [
+        (np.array([0.2, 0.8]), None, [[0.2], [0.8]]),
+        (np.array([[0.8, 0.2], [0.1, 0.9]]), None, [[0.2], [0.9]]),
+        (np.array([[1.0], [1.0]]), [[0]], [[0.0], [0.0]]),
+        (np.array([[1.0], [1.0]]), [[1]], [[1.0], [1.0]]),
+        (np.array([[0.3], [0.4]]), None, [[0.3], [0.4]]),
+        ([np.array([[0.8, 0.2], [0.1, 0.9]])], None, [[0.2], [0.9]]),
+    ],
+)
+def test_one_label(raw, classes, expected):
+    np.testing.assert_array_equal(as_matrix(raw, 1, classes), expected)
+
+
+def test_one_label_from_an_estimator():
+    found = predict(OneVsRestClassifier(LinearSVC()).fit(X, Y[:, :1]), X, 1)
+    np.testing.assert_array_equal(found.y_score > 0, found.y_pred)
+
+
+@pytest.mark.parametrize(
+    "raw", [[np.ones((3, 2)), np.ones((3, 3))], [np.ones((3, 1)), np.ones((3, 2))], np.ones((3, 5)), np.ones((3, 2, 2))]
+)
+def test_shapes_that_are_no_scores_of_two_labels(raw):
+    with pytest.raises(ValueError, match="got shape"):
+        as_matrix(raw, 2)
+
+
+@pytest.mark.parametrize(
+    "target, expected",
+    [(Y, True), (pd.DataFrame(Y), True), (sparse.csr_matrix(Y), True), (Y.tolist(), True), (Y.astype(bool), True),
+     (Y[:, 0], False), (Y[:, :1], False), (Y * 0.5, False), (Y * 2 + np.arange(4), False), (None, False), ("ab", False),
+     ([["a"], ["b", "c"]], False), (pd.Series(Y[:, 0]), False)],
+)  # fmt: skip
+def test_is_multilabel(target, expected):
+    assert is_multilabel(target) is expected
+
+
+def test_names_of_methods_tell_parameters_but_not_seeds():
+    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier"
+    assert method_name(KNeighborsClassifier(7, n_jobs=2)) == "KNeighborsClassifier(n_neighbors=7)"
+    assert method_name(RandomForestClassifier(random_state=3, verbose=1)) == "RandomForestClassifier"
+    chain = ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1)
+    assert method_name(chain) == "ClassifierChain(LogisticRegression(C=0.1), order='random')"
+    long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 100)) for n in (10, 11)]
+    assert long[0] != long[1] and all(len(name) <= 200 for name in long)
+
+
+def test_names_of_datasets_tell_data_apart_but_not_containers():
+    assert dataset_name(X, Y).startswith("80x4 labels-")
+    other = X.copy()
+    other[0, 0] += 1
+    assert dataset_name(other, Y) != dataset_name(X, Y)
+    assert dataset_name(X, Y) == dataset_name(X.copy(), Y.copy())
+    frame = pd.DataFrame(X).assign(text="x")
+    for value in (frame, sparse.csr_matrix(X), ["some", "texts"], frame["text"]):
+        assert fingerprint(value, Y) == fingerprint(value, Y) != fingerprint(X, Y)
