@@ -1,0 +1,256 @@
+"""Cross-validation without patches: the same numbers as scikit-learn's, in one run that load_study reads."""
+
+import pickle
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn import metrics
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_multilabel_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.model_selection import cross_validate as sklearn_cross_validate
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import mlflow_mleval as mleval
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.tracking import schema
+
+X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
+FOREST = RandomForestClassifier(7, random_state=0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("cv", [4, KFold(3, shuffle=True, random_state=5)], ids=["int", "shuffled"])
+def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
+    ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)
+    names = {"micro_f1": "f1_micro", "macro_recall": "recall_macro", "subset_accuracy": "accuracy", "f1": "f1_samples"}
+    expected = sklearn_cross_validate(FOREST, X, Y, cv=cv, scoring=list(names.values()))
+    for name, theirs in names.items():
+        np.testing.assert_allclose(ev.folds[name], expected[f"test_{theirs}"], rtol=1e-12)
+    assert ev.measures["fit_time"] > 0 and ev.measures["predict_time"] > 0
+    assert "ranking_loss" in ev.measures and "soft_hamming_loss" in ev.measures
+
+
+def test_the_same_scores_as_by_hand():
+    cv = KFold(3)
+    ev = mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=cv, log=False)
+    for fold, (train, test) in enumerate(cv.split(X)):
+        proba = KNeighborsClassifier().fit(X[train], Y[train]).predict_proba(X[test])
+        score = np.column_stack([p[:, 1] for p in proba])
+        assert ev.folds["ranking_loss"][fold] == pytest.approx(metrics.label_ranking_loss(Y[test], score))
+    assert ev.instances.index.tolist() == [row for _, test in cv.split(X) for row in test]
+
+
+def test_containers_of_labels_give_the_same():
+    base = DecisionTreeClassifier(random_state=0)
+    expected = mleval.cross_validate(base, X, Y, cv=3, log=False)
+    frame = pd.DataFrame(Y, columns=list("abcd"), index=np.arange(120)[::-1])
+    for value in (frame, sparse.csr_matrix(Y), Y.tolist(), Y.astype(bool)):
+        found = mleval.cross_validate(base, X, value, cv=3, log=False)
+        drop = ["fit_time", "predict_time"]
+        pd.testing.assert_frame_equal(found.folds.drop(columns=drop), expected.folds.drop(columns=drop))
+    assert mleval.cross_validate(base, X, frame, cv=3, log=False).label_names == tuple("abcd")
+
+
+def test_groups_params_and_iterables_reach_scikit_learn():
+    groups = np.arange(120) // 30
+    ev = mleval.cross_validate(FOREST, X, Y, cv=GroupKFold(4), groups=groups, log=False)
+    assert ev.fold_sizes.tolist() == [30] * 4
+    weights = np.linspace(0, 1, 120)
+    a, b = (mleval.cross_validate(FOREST, X, Y, cv=3, params=p, log=False) for p in (None, {"sample_weight": weights}))
+    assert a.measures["micro_f1"] != b.measures["micro_f1"]
+    splits = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
+    assert mleval.cross_validate(FOREST, X, Y, cv=iter(splits), log=False).fold_sizes.tolist() == [60, 60]
+
+
+def test_metadata_routing_reaches_the_estimator():
+    weights = np.linspace(0, 1, 120)
+    with sklearn.config_context(enable_metadata_routing=True):
+        forest = RandomForestClassifier(7, random_state=0).set_fit_request(sample_weight=True)
+        ev = mleval.cross_validate(forest, X, Y, cv=3, params={"sample_weight": weights}, log=False)
+    expected = mleval.cross_validate(FOREST, X, Y, cv=3, params={"sample_weight": weights}, log=False)
+    assert ev.measures["micro_f1"] == expected.measures["micro_f1"]
+
+
+def test_a_precomputed_metric_is_sliced_on_both_sides():
+    points = X + np.random.default_rng(0).random(X.shape)
+    distances = metrics.pairwise_distances(points)
+    ev = mleval.cross_validate(KNeighborsClassifier(metric="precomputed"), distances, Y, cv=3, log=False)
+    assert ev.measures["f1"] == mleval.cross_validate(KNeighborsClassifier(), points, Y, cv=3, log=False).measures["f1"]
+
+
+class Sometimes(ClassifierMixin, BaseEstimator):
+    """Has scores only when fitted on the first rows."""
+
+    def fit(self, X, Y):
+        self.first_, self.n_ = X[0, 0], Y.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.ones((len(X), self.n_), int)
+
+    def predict_proba(self, X):
+        if self.first_ != globals()["X"][0, 0]:
+            raise ValueError("no scores here")
+        return np.ones((len(X), self.n_))
+
+
+class Failing(Sometimes):
+    def fit(self, X, Y):
+        raise KeyError("cannot be fitted")
+
+
+def test_scores_that_a_fold_lacks_are_left_out_of_all_and_said():
+    with pytest.warns(UserWarning, match=r"1 of 3 folds have none \(fold 0: ValueError: no scores here"):
+        ev = mleval.cross_validate(Sometimes(), X, Y, cv=3, log=False)
+    assert "y_score" in ev.absent["ranking_loss"]
+
+
+def test_errors_of_the_estimator_and_of_the_target_pass(client):
+    with pytest.raises(KeyError, match="cannot be fitted"):
+        mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
+    with pytest.raises(ValueError, match="`Y` must hold only 0 and 1"):
+        mleval.cross_validate(FOREST, X, Y * 2, cv=3, dataset="d")
+    with pytest.raises(ValueError, match="`Y` must be a matrix"):
+        mleval.cross_validate(FOREST, X, Y[:, 0], cv=3, dataset="d")
+    with pytest.raises(ValueError, match="`conventions`"):
+        mleval.cross_validate(FOREST, X, Y, conventions="mine")
+    assert client.search_runs(["0"]) == []
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_read_back_with_paired_folds(client):
+    cv = KFold(5, shuffle=True, random_state=0)
+    evs = {
+        (d, m): mleval.cross_validate(e, X[rows], Y[rows], cv=cv, dataset=d, method=m, experiment_name="study")
+        for m, e in {"forest": FOREST, "knn": KNeighborsClassifier(), "tree": DecisionTreeClassifier(random_state=0)}.items()
+        for d, rows in {"whole": slice(None), "half": slice(60)}.items()
+    }
+    study = mleval.load_study(experiment_names=["study"])
+    assert len(study.values) == 6
+    for (d, m), ev in evs.items():
+        assert study.values.loc[(d, m), "micro_f1"] == pytest.approx(ev.folds["micro_f1"].mean())
+        np.testing.assert_allclose(study.folds.sort_index().loc[(d, m)]["f1"], ev.folds["f1"], rtol=1e-6)
+    digests = study.runs.groupby("dataset")["split_digest"].nunique()
+    assert digests.tolist() == [1, 1] and study.runs["split_digest"].notna().all()
+    assert study.runs["dataset_digest"].nunique() == 2
+    run = client.get_run(study.runs["run_id"][0])
+    assert run.info.status == "FINISHED" and '"n_train":[' in run.data.tags[schema.TAG_FOLD_SIZES]
+
+
+def test_names_come_from_the_run_else_from_the_estimator(client):
+    with mlflow.start_run(tags={"mleval.dataset": "mine"}) as run:
+        mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("KNeighborsClassifier(n_neighbors=3)", "mine")
+    mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
+    latest = client.search_runs(["0"])[0].data.tags
+    assert latest[schema.TAG_DATASET].startswith("120x4 labels-")
+
+
+def test_a_run_of_another_method_is_refused_before_the_work(client):
+    with mlflow.start_run():
+        mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, dataset="d")
+        with pytest.raises(mleval.MlevalError, match=r"holds KNeighborsClassifier on d already.*Start another run for Failing"):
+            mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
+
+
+def test_a_store_that_is_not_there_is_said_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(mleval.MlevalError, match="cannot"):
+        mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d", experiment_name="x")
+
+
+def test_results_that_cannot_be_logged_are_returned(client, tmp_path):
+    class Stealing(KNeighborsClassifier):
+        """Another process fills the run while this one fits."""
+
+        def fit(self, X, Y):
+            run = mlflow.active_run()
+            mlflow.MlflowClient().set_tag(run.info.run_id, schema.TAG_STATUS, "complete")
+            return super().fit(X, Y)
+
+    with mlflow.start_run(), pytest.warns(UserWarning, match=r"was not logged: run .* Pass it to mleval.log_evaluation"):
+        ev = mleval.cross_validate(Stealing(), X, Y, cv=3, dataset="d")
+    assert len(ev.folds) == 3
+
+
+def test_mlflow_autologging_stays_silent(client):
+    mlflow.sklearn.autolog(log_models=False)
+    try:
+        mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, dataset="d")
+    finally:
+        mlflow.sklearn.autolog(disable=True)
+    assert len(client.search_runs(["0"])) == 1
+
+
+# ---- scoring and searches --------------------------------------------------------------------------------------------
+
+
+def test_scoring_gives_every_measure_with_larger_as_better():
+    scoring = mleval.scoring()
+    found = sklearn_cross_validate(FOREST, X, Y, cv=4, scoring=pickle.loads(pickle.dumps(scoring)), n_jobs=2)
+    ev = mleval.cross_validate(FOREST, X, Y, cv=4, log=False)
+    for name in SETS["sixteen"]:
+        sign, key = (-1, f"neg_{name}") if name in ("hamming_loss", "one_error", "coverage", "ranking_loss") else (1, name)
+        np.testing.assert_allclose(sign * found[f"test_{key}"], ev.folds[name], rtol=1e-12)
+
+
+def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
+    class Rule(ClassifierMixin, BaseEstimator):
+        def fit(self, X, Y):
+            return self
+
+        def predict(self, X):
+            return (X[:, :4] > 5).astype(int)
+
+    assert "neg_ranking_loss" not in mleval.scoring()(Rule(), X, Y)
+    assert np.isnan(mleval.scoring(["ranking_loss"])(Rule(), X, Y)["neg_ranking_loss"])
+
+
+def test_scoring_with_a_hierarchy():
+    h = mleval.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
+    frame = pd.DataFrame(Y, columns=list("abcd"))
+    found = mleval.scoring(hierarchy=h)(FOREST.fit(X, frame), X, frame)
+    expected = mleval.evaluate(frame, y_pred=FOREST.predict(X), hierarchy=h).measures
+    assert found["h_f1"] == expected["h_f1"] and found["neg_h_loss"] == -expected["h_loss"]
+
+
+@pytest.mark.parametrize("measures", [["f2"], ["fit_time"]])
+def test_scoring_refuses_what_it_cannot_measure(measures):
+    with pytest.raises(ValueError, match="`measures` must be one of"):
+        mleval.scoring(measures)
+
+
+def test_a_search_logs_its_winner(client):
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, scoring=mleval.scoring(), refit="micro_f1", cv=4)
+    grid.fit(X, Y)
+    run_id = mleval.log_search(grid, dataset="d", experiment_name="searches")
+    best = mleval.cross_validate(grid.best_estimator_, X, Y, cv=4, log=False)
+    study = mleval.load_study(experiment_names=["searches"])
+    name = f"KNeighborsClassifier(n_neighbors={grid.best_params_['n_neighbors']})"
+    for m in ("micro_f1", "hamming_loss", "coverage"):
+        assert study.values.loc[("d", name), m] == pytest.approx(best.folds[m].mean())
+        np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])
+    assert client.get_run(run_id).data.tags[schema.TAG_SELECTED] == "3"
+    table = pd.read_csv(mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_CANDIDATES))
+    assert table["param_n_neighbors"].tolist() == [1, 3, 9] and "mean_test_neg_hamming_loss" in table
+
+
+def test_searches_that_cannot_be_logged():
+    grid = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=3)
+    with pytest.raises(ValueError, match="`search` must be fitted"):
+        mleval.log_search(grid, dataset="d")
+    with pytest.raises(ValueError, match=r"must be scored by mleval.scoring\(\), got scoring=None"):
+        mleval.log_search(grid.fit(X, Y), dataset="d")
+    grid = clone(grid).set_params(scoring=mleval.scoring(), refit=False)
+    with pytest.raises(ValueError, match="must have a best candidate, got refit=False"):
+        mleval.log_search(grid.fit(X, Y), dataset="d")
