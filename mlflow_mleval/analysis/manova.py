@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.multivariate import METHODS, hotelling_pairs
+from mlflow_mleval.analysis.multivariate import METHODS, holm, hotelling_pairs
 from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.analysis.scatter import DEPENDENT, Array, checked_ratio, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of, probability
@@ -77,9 +78,7 @@ class LearnedMeasures:
             t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
             f = (df - n_measures + 1) / (n_measures * df) * t2
             pvalue = special.fdtrc(n_measures, df - n_measures + 1, f) if df >= n_measures else np.full(len(t2), np.nan)
-            corrected = np.full(len(t2), np.nan)
-            tested = ~np.isnan(pvalue)
-            corrected[tested] = adjust(pvalue[tested])
+            corrected = holm(pvalue)
             columns = {
                 "learned": name,
                 "method_a": pairs.table["method_a"],
@@ -299,14 +298,14 @@ def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
     return singular[:count] ** 2, np.linalg.solve(root, left[:, :count]) / scale[:, None]
 
 
-def _rao(wilks: float, p: float, q: float, v: float) -> list[float]:
-    """F, its two degrees of freedom and p of Wilks' lambda with p measures, q and v degrees of freedom (Rao 1951)."""
+def rao_f(wilks: ArrayLike, p: float, q: float, v: float) -> tuple[Any, float, float, Any]:
+    """F, its two degrees of freedom and p-value of Wilks' lambda with p measures, q and v degrees of freedom (Rao 1951)."""
     square = p * p + q * q - 5
     t = np.sqrt((p * p * q * q - 4) / square) if square > 0 else 1.0
     df1, df2 = p * q, (v - (p - q + 1) / 2) * t - (p * q - 2) / 2
-    root = wilks ** (1 / t)
+    root = np.power(wilks, 1 / t)
     f = (1 - root) / root * df2 / df1
-    return [f, df1, df2, special.fdtrc(df1, df2, f)]
+    return f, df1, df2, special.fdtrc(df1, df2, f)
 
 
 def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
@@ -314,7 +313,7 @@ def _statistics(eigenvalues: Array, p: int, q: int, v: int) -> pd.DataFrame:
     s, m, n = min(p, q), (abs(p - q) - 1) / 2, (v - p - 1) / 2
     wilks = float(np.exp(-np.log1p(eigenvalues).sum()))
     pillai, trace, roy = float((eigenvalues / (1 + eigenvalues)).sum()), float(eigenvalues.sum()), float(eigenvalues.max())
-    rows = {"wilks": [wilks, *_rao(wilks, p, q, v)]}
+    rows = {"wilks": [wilks, *rao_f(wilks, p, q, v)]}
     df1, df2 = s * (2 * m + s + 1), s * (2 * n + s + 1)
     f = df2 / df1 * pillai / (s - pillai)
     rows["pillai"] = [pillai, f, df1, df2, special.fdtrc(df1, df2, f)]
@@ -373,7 +372,7 @@ def _learned(
     p, rows = len(names), []
     for k in range(len(eigenvalues)):
         wilks = float(np.exp(-np.log1p(eigenvalues[k:]).sum()))
-        rows.append([wilks, *_rao(wilks, p - k, df_between - k, df_within - k)])
+        rows.append([wilks, *rao_f(wilks, p - k, df_between - k, df_within - k)])
     total = eigenvalues.sum()
     index = pd.MultiIndex.from_product([methods, range(values.shape[1])], names=["method", "fold"])
     columns = ["wilks", "f_statistic", "df_numerator", "df_denominator", "pvalue"]

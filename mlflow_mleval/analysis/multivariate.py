@@ -352,16 +352,14 @@ def hotelling_pairs(
         problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
     f = (df - p + 1) / (p * df) * t2
     pvalue = special.fdtrc(p, df - p + 1, f)
-    corrected = np.full(n, np.nan)
-    tested = ~np.isnan(pvalue)
-    corrected[tested] = adjust(pvalue[tested])
+    corrected = holm(pvalue)
     labels = pd.Index(of, tupleize_cols=False)
     table = {
         "method_a": labels.take(first), "method_b": labels.take(second), "statistic": t2, "f_statistic": f, "pvalue": pvalue,
         "pvalue_corrected": corrected, "significant": corrected <= alpha, "problem": problem,
     }
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
-    if untested := int((~tested).sum()):
+    if untested := int(np.isnan(pvalue).sum()):
         warnings.append(f"{untested} of {n} pairs could not be tested: their differences are linearly dependent or do not vary.")
     return HotellingPairs(
         table=pd.DataFrame(table),
@@ -380,8 +378,20 @@ def hotelling_pairs(
     )
 
 
+def holm(pvalues: Array) -> Array:
+    """Holm's correction; NaN where there is no test, which does not count.
+
+    >>> holm(np.array([0.01, np.nan, 0.03])).tolist()
+    [0.02, nan, 0.03]
+    """
+    corrected = np.full(len(pvalues), np.nan)
+    tested = ~np.isnan(pvalues)
+    corrected[tested] = adjust(pvalues[tested])
+    return corrected
+
+
 def holm_rows(pvalues: Array) -> Array:
-    """Holm's correction within each row; NaN where there is no test, which does not count.
+    """The same within each row.
 
     >>> holm_rows(np.array([[0.01, 0.04, 0.03], [0.2, np.nan, 0.01]])).tolist()
     [[0.03, 0.06, 0.06], [0.2, nan, 0.02]]

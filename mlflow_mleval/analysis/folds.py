@@ -1,0 +1,519 @@
+"""All that the folds of one dataset say about its methods: multivariate tests of every pair, where they differ, and how sure."""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs, five_by_two
+from mlflow_mleval.analysis.manova import LearnedMeasures, ManovaResult, manova
+from mlflow_mleval.analysis.multivariate import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
+from mlflow_mleval.analysis.normality import MardiaResult, mardia
+from mlflow_mleval.analysis.protocol import MANY_FOLDS, Protocol, protocol_of, widest
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.study import Excluded, Study, some
+from mlflow_mleval.validation import probability
+
+#: Measures that are tested together where none are named, the first of which a study has all.
+DEFAULTS = (
+    ("tpr", "fpr"), ("micro_precision", "micro_recall"), ("precision", "recall"), ("micro_h_precision", "micro_h_recall"),
+    ("h_precision", "h_recall"),
+)
+#: Rates that follow from counts, where these are recorded and the rates are not.
+RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": ("fn", "tp")}
+#: Which way counts and rates are better.
+COUNTS = {"tp": "max", "tn": "max", "fp": "min", "fn": "min", "tpr": "max", "tnr": "max", "fpr": "min", "fnr": "min"}
+#: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
+FEW_DF = 3
+UNPAIRED = "the folds of these two are not the same (their split digests differ)"
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """The methods in the order of one measure, and which of them it does not separate.
+
+    Attributes
+    ----------
+    measure, direction : str
+        direction: "max" or "min".
+    order : list of str
+        Best mean first.
+    means : pandas.Series
+        By method, in that order.
+    pvalues : pandas.DataFrame
+        Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where the
+        pair could not be tested.
+    groups : list of list of str
+        Maximal groups that are not separated: the joined ones of the paper's orderings.
+    letters : mapping of str to str
+        The same as letters.
+    """
+
+    measure: str
+    direction: str
+    order: list[str]
+    means: pd.Series
+    pvalues: pd.DataFrame
+    groups: list[list[str]]
+    letters: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FoldComparison:
+    """What `compare_folds` found.
+
+    Attributes
+    ----------
+    dataset : str
+    methods, measures : list of str
+        That were tested; `excluded` lists methods that were not, with the reason.
+    n_folds : int
+    protocol : Protocol
+        How the folds came about, and the ratio that corrects for shared training data.
+    paired : bool
+    alpha : float
+    values : pandas.DataFrame
+        Index (method, fold), one column a tested measure.
+    means : pandas.DataFrame
+        Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
+    pairs : pandas.DataFrame
+        One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
+        over pairs), significant: the headline, corrected for shared training data; naive_statistic, naive_pvalue,
+        naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; carried_by
+        (measures that differ on their own after Holm, joined by ", "; "a combination" where the pair differs but none of them
+        alone; else empty); reliable; doubts (why not, or why there is no result).
+    tests : HotellingPairs or FiveByTwoPairs
+        The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the same.
+    manova, naive_manova : ManovaResult or None
+        Of all methods together; None where `refusals` says why.
+    mardia : MardiaResult or None
+        Whether the residuals look normal.
+    cliques : list of list of str
+        Maximal groups of methods that the headline test does not separate; they may overlap.
+    letters : mapping of str to str
+        The same as letters.
+    orderings : mapping of str to Ordering
+        By measure.
+    excluded : tuple of Excluded
+    refusals : mapping of str to str
+        Tests that were not made (naive, manova, mardia, pairs), with the reason.
+    warnings : tuple of str
+        What a reader must know before believing the verdicts.
+    """
+
+    dataset: str
+    methods: list[str]
+    measures: list[str]
+    n_folds: int
+    protocol: Protocol
+    paired: bool
+    alpha: float
+    values: pd.DataFrame
+    means: pd.DataFrame
+    pairs: pd.DataFrame
+    tests: HotellingPairs | FiveByTwoPairs
+    manova: ManovaResult | None
+    naive_manova: ManovaResult | None
+    mardia: MardiaResult | None
+    cliques: list[list[str]]
+    letters: Mapping[str, str]
+    orderings: Mapping[str, Ordering]
+    excluded: tuple[Excluded, ...]
+    refusals: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+    @property
+    def separated(self) -> pd.DataFrame:
+        """Methods x methods: whether the headline test separates the pair."""
+        return pair_matrix(self.methods, self.pairs, "significant")
+
+    @property
+    def learned(self) -> LearnedMeasures | None:
+        """The combinations of measures that tell the methods apart best; `tests()` compares the pairs on them."""
+        return None if self.manova is None else self.manova.learned
+
+    @cached_property
+    def posthoc(self) -> pd.DataFrame:
+        """By pair and measure: method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better.
+
+        Univariate tests with Holm's correction over the measures of a pair. They say where a difference sits that the pair's
+        multivariate test found; better is empty where this measure does not differ.
+        """
+        p = len(self.measures)
+        difference = self.tests.differences.to_numpy().ravel()
+        pvalue = self.tests.posthoc_pvalues.to_numpy().copy()
+        corrected = self.tests.posthoc_corrected.to_numpy().copy()
+        gone = self.pairs["pvalue"].isna() & (self.pairs["doubts"] == UNPAIRED)
+        pvalue[gone], corrected[gone] = np.nan, np.nan
+        a, b = (np.repeat(self.pairs[name].to_numpy(dtype=object), p) for name in ("method_a", "method_b"))
+        significant = corrected.ravel() <= self.alpha
+        sign = np.tile([-1 if self.orderings[m].direction == "min" else 1 for m in self.measures], len(self.pairs))
+        better = np.where(significant, np.where(difference * sign > 0, a, b), "")
+        columns = {
+            "method_a": a, "method_b": b, "measure": np.tile(np.array(self.measures, dtype=object), len(self.pairs)),
+            "mean_difference": difference, "pvalue": pvalue.ravel(), "pvalue_corrected": corrected.ravel(),
+            "significant": significant, "better": better,
+        }
+        return pd.DataFrame(columns)
+
+    @property
+    def learned_tests(self) -> pd.DataFrame | None:
+        """Every pair on every learned measure, with p-values that allow for the choice of the direction."""
+        return None if self.learned is None else self.learned.tests(self.alpha)
+
+    def permutation(self, seed: int = 0) -> pd.DataFrame:
+        """Every pair again without a normal distribution: method_a, method_b, pvalue, pvalue_corrected (Holm), significant.
+
+        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training data are not corrected for.
+
+        Raises
+        ------
+        ValueError
+            Folds that are not paired, or not those of one cross-validation.
+        """
+        if reason := self.protocol.naive_refused or ("" if self.paired else "the folds are not paired"):
+            raise ValueError(f"`permutation` must not be used here: {reason}.")
+        by_method = {name: self.values.loc[name].to_numpy() for name in self.methods}
+        found = np.full(len(self.pairs), np.nan)
+        for i in np.flatnonzero(self.pairs["pvalue"].notna()):
+            a, b = (by_method[self.pairs.at[i, name]] for name in ("method_a", "method_b"))
+            found[i] = hotelling(a, b, method="permutation", seed=seed).pvalue
+        corrected = holm(found)
+        columns = {"pvalue": found, "pvalue_corrected": corrected, "significant": corrected <= self.alpha}
+        return self.pairs[["method_a", "method_b"]].assign(**columns)
+
+
+def compare_folds(
+    study: Study,
+    dataset: str,
+    measures: Iterable[str] | None = None,
+    *,
+    methods: Iterable[str] | None = None,
+    protocol: str | None = None,
+    ratio: float | None = None,
+    paired: bool = True,
+    dependent: str = "error",
+    alpha: float = 0.05,
+) -> FoldComparison:
+    """Compare the methods of one dataset over its folds, on several measures at once (Yıldız & Alpaydın 2014).
+
+    Hotelling's T² for every pair with Holm's correction over pairs, univariate tests that say where a difference sits, MANOVA
+    blocked by fold with the measures that it learns, Mardia's test, the groups that are not separated, and an ordering by each
+    measure. Of one k-fold cross-validation both the test corrected for shared training data (the headline) and the paper's are
+    made; of repeated and resampled cross-validation only the corrected one, and of 5x2 cv the combined F test.
+
+    Parameters
+    ----------
+    study : Study
+        With values by fold. Its `runs` may say n_train and n_test (of each fold, or one number) and split_digest.
+    dataset : str
+    measures : iterable of str, optional
+        Measures or sets that are tested together; also tpr, fpr, tnr and fnr where tp, fp, tn and fn are recorded. By default
+        all if they are at most four and fewer than half the folds; else a pair such as micro precision and recall.
+    methods : iterable of str, optional
+        Only these.
+    protocol : {"k-fold", "repeated", "resampled", "5x2", "independent"}, optional
+        How the folds came about, where that is not recorded or not recognised from the sizes. In "5x2", folds are in the order
+        of repetitions.
+    ratio : float, optional
+        n_test / n_train of a fold, likewise.
+    paired : bool
+        False: two-sample tests and one-way MANOVA, for runs with different splits of the dataset.
+    dependent : {"error", "drop"}
+        What to do about measures that follow linearly from those before them.
+    alpha : float
+
+    Returns
+    -------
+    FoldComparison
+
+    Raises
+    ------
+    IncomparableRunsError
+        The study has no such dataset, no folds, or fewer than two methods with the same folds.
+    MeasureError
+        A measure that the folds do not have.
+    ValueError
+        Too few folds for so many measures, or dependent measures, which are named; a protocol without its ratio.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> index = pd.MultiIndex.from_product([["birds"], ["BR", "CC", "LP"], range(10)], names=["dataset", "method", "fold"])
+    >>> folds = pd.DataFrame(rng.normal(0.6, 0.02, (30, 2)), index, ["precision", "recall"])
+    >>> folds.loc[folds.index.get_level_values(1) == "LP", "recall"] += 0.08
+    >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"precision": "max", "recall": "max"}, folds=folds)
+    >>> found = compare_folds(study, "birds")
+    >>> found.cliques, found.pairs["carried_by"].tolist()
+    ([['LP'], ['CC', 'BR']], ['', 'recall', 'recall'])
+    """
+    probability(alpha, "alpha")
+    frame = _folds_of(study, dataset, methods)
+    names = _measures_of(frame, measures)
+    frame = _with_rates(frame, names)[names].astype(float)
+    kept, excluded, labels = _same_folds(frame, dataset)
+    frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
+    values = frame.to_numpy().reshape(len(kept), len(labels), len(names))
+    runs = _runs_of(study, dataset, kept)
+    how, notes = _protocol(runs, len(labels), protocol, ratio)
+    refusals = {"naive": how.naive_refused} if how.naive_refused else {}
+    digests = _digests(runs, kept)
+    split, said = _unpaired(digests, kept) if paired else (None, [])
+    notes += said
+
+    options = {"methods": kept, "alpha": alpha}
+    tests = _pairs(values, names, how, paired, dependent, **options)
+    names = tests.measures
+    values = values[..., [frame.columns.get_loc(name) for name in names]]
+    if split is not None:
+        refusals["pairs"] = f"{int(split.sum())} pairs: {UNPAIRED}; paired=False tests them as unpaired, with less power"
+    naive = None
+    if not how.naive_refused:
+        naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)
+    design = "blocked" if paired else "one-way"
+    analyses: dict[str, ManovaResult | MardiaResult | None] = {"manova": None, "naive_manova": None, "mardia": None}
+    several = {"methods": kept, "measures": names}
+    try:
+        analyses["mardia"] = mardia(values, measures=names)
+    except ValueError as error:
+        refusals["mardia"] = str(error)
+    if split is not None:
+        refusals["manova"] = f"{UNPAIRED.replace('these two', 'all methods')}"
+    else:
+        try:
+            analyses["manova"] = manova(values, design=design, ratio=how.ratio, **several)
+            if naive is not None:
+                analyses["naive_manova"] = manova(values, design=design, **several)
+        except ValueError as error:
+            refusals["manova"] = str(error)
+    table, doubts = _table(tests, naive, split, how, analyses["mardia"], alpha)
+    separated = pair_matrix(kept, table, "significant")
+    ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
+    with python_warnings.catch_warnings(record=True) as spoken:
+        python_warnings.simplefilter("always")
+        orderings = {
+            name: _ordering(values[..., [k]], name, ways[name], how, paired, split, options) for k, name in enumerate(names)
+        }
+        order = _overall(orderings, kept)
+        groups = cliques(separated.loc[order, order])
+    notes += [f"Left out: {e.name} {e.reason}." for e in excluded]
+    notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
+    if table["doubts"].str.len().any() and table["pvalue"].isna().any():
+        notes.append("Pairs that could not be tested count as not separated in the groups.")
+    return FoldComparison(
+        dataset=dataset, methods=kept, measures=names, n_folds=len(labels), protocol=how, paired=paired, alpha=alpha,
+        values=frame[names], means=_means(values, kept, names, how, alpha), pairs=table, tests=tests, cliques=groups,
+        letters=letters(groups, order), orderings=orderings, excluded=excluded, refusals=refusals,
+        warnings=tuple(dict.fromkeys(notes)), **analyses,
+    )  # fmt: skip
+
+
+def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.DataFrame:
+    """The values by (method, fold) of one dataset."""
+    if dataset not in study.datasets:
+        raise IncomparableRunsError(f"the study has no dataset {dataset!r}; it has {some(study.datasets)}.")
+    folds = study.folds
+    if folds is None or dataset not in folds.index.get_level_values(0):
+        raise IncomparableRunsError(f"no run on {dataset} holds values by fold. Log them with folds, or test over datasets.")
+    frame = folds.xs(dataset, level=0)
+    if frame.index.has_duplicates:
+        twice = frame.index[frame.index.duplicated()].unique()
+        raise IncomparableRunsError(f"{some(twice)}: more than one row for the same method and fold on {dataset}.")
+    if methods is not None:
+        methods, have = list(methods), set(frame.index.get_level_values(0))
+        if unknown := [m for m in methods if m not in have]:
+            raise IncomparableRunsError(f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} have.")
+        frame = frame[frame.index.get_level_values(0).isin(methods)]
+    return frame.loc[:, frame.notna().any()]
+
+
+def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[str]:
+    """The names that were asked for, or the defaults."""
+    have = [*frame.columns, *(rate for rate, parts in RATES.items() if {*parts} <= {*frame.columns} and rate not in frame)]
+    if measures is not None:
+        names = expand([measures] if isinstance(measures, str) else measures)
+        if unknown := [name for name in names if name not in have]:
+            raise MeasureError(f"the folds have no measure {some(unknown)}; they have {some(have)}.")
+        return names
+    n_folds = frame.groupby(level=0).size().max()
+    if len(frame.columns) <= min(4, (n_folds - 1) // 2):
+        return list(frame.columns)
+    return next((list(pair) for pair in DEFAULTS if {*pair} <= {*have}), list(frame.columns[:2]))
+
+
+def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    new = {n: frame[RATES[n][0]] / frame[list(RATES[n])].sum(axis=1) for n in names if n in RATES and n not in frame}
+    return frame.assign(**new)
+
+
+def _same_folds(frame: pd.DataFrame, dataset: str) -> tuple[list[str], tuple[Excluded, ...], list[object]]:
+    """The methods that have every value on the most common set of folds, why the others have not, and these folds."""
+    found = {name: frozenset(rows.index.get_level_values(1)) for name, rows in frame.groupby(level=0, sort=False)}
+    common = Counter(found.values()).most_common(1)[0][0]
+    excluded = []
+    for name, folds in found.items():
+        if folds != common:
+            reason = f"has {len(folds & common)} of the {len(common)} folds"
+            reason += f" and {len(folds - common)} others" if folds - common else ""
+        elif empty := [(m, f) for (f, m), gap in frame.loc[name].isna().stack().items() if gap]:
+            reason = f"has no value of {some(f'{m} in fold {f}' for m, f in empty)}"
+        else:
+            continue
+        excluded.append(Excluded("method", name, reason))
+    gone = {e.name for e in excluded}
+    kept = [name for name in found if name not in gone]
+    if len(kept) < 2:
+        why = "; ".join(f"{e.name} {e.reason}" for e in excluded)
+        raise IncomparableRunsError(
+            f"a test over folds needs two methods with the same folds, got {len(kept)} on {dataset}{': ' if why else ''}{why}."
+        )
+    return kept, tuple(excluded), sorted(common)
+
+
+def _runs_of(study: Study, dataset: str, methods: Sequence[str]) -> pd.DataFrame:
+    """What the runs say of themselves, by method; without rows where nothing is known."""
+    runs = study.runs
+    if not {"dataset", "method"} <= {*runs.columns}:
+        return pd.DataFrame()
+    runs = runs[(runs["dataset"] == dataset) & runs["method"].isin(methods)]
+    return runs.drop_duplicates("method", keep="last").set_index("method")
+
+
+def _protocol(runs: pd.DataFrame, n_folds: int, kind: str | None, ratio: float | None) -> tuple[Protocol, list[str]]:
+    """The most cautious of what the runs say, or what was declared."""
+    sizes = {(None, None)}
+    if {"n_train", "n_test"} <= {*runs.columns}:
+        known = {tuple(_frozen(v) for v in row) for row in runs[["n_train", "n_test"]].itertuples(index=False)}
+        sizes = {pair for pair in known if None not in pair} or sizes
+    found = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
+    how = widest(found)
+    notes = [] if how.known else [f"{how.reason} Say protocol= and ratio= if it was another."]
+    if len({(p.kind, p.ratio) for p in found}) > 1:
+        notes.append(f"The methods were trained on parts of different sizes; the widest correction is used ({how.ratio:.3g}).")
+    return how, notes
+
+
+def _frozen(sizes: object) -> object:
+    """Sizes as something that can be compared: a number, a tuple, or None for what is missing or empty."""
+    if isinstance(sizes, (list, tuple, np.ndarray)):
+        return tuple(sizes) or None
+    return None if pd.isna(sizes) else sizes
+
+
+def _digests(runs: pd.DataFrame, methods: Sequence[str]) -> np.ndarray:
+    known = runs["split_digest"].fillna("").to_dict() if "split_digest" in runs else {}
+    return np.array([known.get(name, "") for name in methods], dtype=object)
+
+
+def _unpaired(digests: np.ndarray, methods: Sequence[str]) -> tuple[np.ndarray | None, list[str]]:
+    """Which pairs have folds that are known to differ, if any, and what is not known."""
+    first, second = np.triu_indices(len(methods), 1)
+    known = digests != ""
+    differ = (digests[first] != digests[second]) & known[first] & known[second]
+    notes = []
+    if unknown := int((~known).sum()):
+        notes.append(
+            f"{unknown} of {len(methods)} methods do not say how the data were split; their folds are taken as pairs because "
+            "they have the same numbers."
+        )
+    return (differ if differ.any() else None), notes
+
+
+def _pairs(
+    values: np.ndarray, names: list[str], how: Protocol, paired: bool, dependent: str, methods: list[str], alpha: float
+) -> HotellingPairs | FiveByTwoPairs:
+    """The headline tests."""
+    tests = hotelling_pairs(
+        values, methods=methods, measures=names, ratio=how.ratio, paired=paired, dependent=dependent, alpha=alpha
+    )
+    if how.kind != "5x2" or not paired:
+        return tests
+    at = [names.index(name) for name in tests.measures]
+    return five_by_two(values[..., at], methods=methods, measures=tests.measures, alpha=alpha)
+
+
+def _table(
+    tests: HotellingPairs | FiveByTwoPairs, naive: HotellingPairs | None, split: np.ndarray | None, how: Protocol,
+    normal: MardiaResult | None, alpha: float,
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
+    table = tests.table.drop(columns="problem").copy()
+    problem = tests.table["problem"].to_numpy(dtype=object).copy()
+    gone = np.zeros(len(table), dtype=bool) if split is None else split
+    problem[gone] = UNPAIRED
+    columns = ["statistic", "f_statistic", "pvalue"]
+    table.loc[gone, columns] = np.nan
+    _correct(table, "", alpha)
+    for name in (*columns, "pvalue_corrected"):
+        table[f"naive_{name}"] = np.nan if naive is None or name not in naive.table else naive.table[name]
+    table = table.drop(columns="naive_f_statistic")
+    table.loc[gone, ["naive_statistic", "naive_pvalue"]] = np.nan
+    _correct(table, "naive_", alpha)
+    differs = (tests.posthoc_corrected.to_numpy() <= alpha) & ~gone[:, None]
+    patterns, which = np.unique(differs, axis=0, return_inverse=True)
+    words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
+    table["carried_by"] = np.where(table["significant"], np.array(words, dtype=object)[which.ravel()], "")
+    shared = []
+    if tests.df[1] < FEW_DF:
+        shared.append(
+            f"{len(tests.measures)} measures on {how.n_folds} folds leave {tests.df[1]:g} degrees of freedom: use fewer measures"
+        )
+    if normal is not None and normal.pvalue <= alpha:
+        shared.append(f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); permutation() tests without that")
+    if not how.known and how.n_folds > MANY_FOLDS:
+        shared.append(f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which needs a larger correction")
+    table["reliable"] = (problem == "") & (not shared)
+    problem[problem == ""] = "; ".join(shared)
+    table["doubts"] = problem
+    return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in shared]
+
+
+def _correct(table: pd.DataFrame, prefix: str, alpha: float) -> None:
+    table[f"{prefix}pvalue_corrected"] = holm(table[f"{prefix}pvalue"].to_numpy())
+    table[f"{prefix}significant"] = table[f"{prefix}pvalue_corrected"] <= alpha
+
+
+def _ordering(
+    values: np.ndarray, name: str, direction: str, how: Protocol, paired: bool, split: np.ndarray | None,
+    options: Mapping[str, object],
+) -> Ordering:
+    methods = options["methods"]
+    means = pd.Series(values.mean(axis=(1, 2)), methods, name=name).sort_values(ascending=direction == "min", kind="stable")
+    order = means.index.tolist()
+    try:
+        table = _pairs(values, [name], how, paired, "error", **options).table
+        pvalue = table["pvalue"].to_numpy().copy()
+    except ValueError:  # this measure alone does not vary
+        pvalue = np.full(len(methods) * (len(methods) - 1) // 2, np.nan)
+    if split is not None:
+        pvalue[split] = np.nan
+    first, second = np.triu_indices(len(methods), 1)
+    matrix = np.eye(len(methods))
+    matrix[first, second] = matrix[second, first] = holm(pvalue)
+    pvalues = pd.DataFrame(matrix, methods, methods).loc[order, order]
+    groups = cliques(pvalues <= options["alpha"])
+    return Ordering(name, direction, order, means, pvalues, groups, letters(groups, order))
+
+
+def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:
+    """The methods by their mean rank over the measures."""
+    ranks = [o.means.rank(ascending=o.direction == "min").reindex(methods) for o in orderings.values()]
+    return pd.concat(ranks, axis=1).mean(axis=1).sort_values(kind="stable").index.tolist()
+
+
+def _means(values: np.ndarray, methods: list[str], names: list[str], how: Protocol, alpha: float) -> pd.DataFrame:
+    """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
+    n_folds = values.shape[1]
+    mean, sd = values.mean(axis=1).ravel(), values.std(axis=1, ddof=1).ravel()
+    margin = special.stdtrit(n_folds - 1, 1 - alpha / 2) * sd * np.sqrt(1 / n_folds + (how.ratio or 0.0))
+    index = pd.MultiIndex.from_product([methods, names], names=["method", "measure"])
+    return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - margin, "high": mean + margin}, index)

@@ -1,0 +1,321 @@
+"""Comparisons over the folds of a study: protocols, pairing, refusals, doubts, and the parts against the single tests."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
+from mlflow_mleval.analysis.five_by_two import five_by_two
+from mlflow_mleval.analysis.protocol import protocol_of
+from mlflow_mleval.errors import IncomparableRunsError, MeasureError
+
+METHODS = ["BR", "CC", "LP", "RAkEL"]
+
+
+def study_of(values=None, measures=("precision", "recall"), methods=METHODS, dataset="birds", seed=0, **runs):
+    """A study of one dataset; LP has more recall."""
+    if values is None:
+        values = np.random.default_rng(seed).normal(0.6, 0.02, (len(methods), 10, len(measures)))
+        values[2, :, 1] += 0.08
+    index = pd.MultiIndex.from_product([[dataset], methods, range(values.shape[1])], names=["dataset", "method", "fold"])
+    folds = pd.DataFrame(values.reshape(len(index), -1), index, list(measures))
+    ways = {m: "min" if "loss" in m or m in ("fp", "fn", "fpr") else "max" for m in measures}
+    table = pd.DataFrame({"dataset": dataset, "method": methods, **runs}) if runs else pd.DataFrame()
+    return Study(folds.groupby(level=[0, 1], sort=False).mean(), ways, folds=folds, runs=table)
+
+
+KNOWN = {"split_digest": "s", "n_train": 90, "n_test": 10}
+
+
+class TestProtocol:
+    @pytest.mark.parametrize(
+        ("sizes", "kind", "ratio"),
+        [
+            ((10, 90, 10), "k-fold", 1 / 9),
+            ((10, [91] * 9 + [90], [10] * 9 + [11]), "k-fold", 1 / 9),
+            ((5, 80, 20), "k-fold", 1 / 4),
+            ((100, 90, 10), "repeated", 1 / 9),
+            ((30, 67, 33), "repeated", 33 / 67),
+            ((10, 50, 50), "5x2", 1),
+            ((10, 70, 30), "resampled", 3 / 7),
+            ((10, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100], [10] * 10), "resampled", 100 / 550),
+            ((2, 50, 50), "k-fold", 1),
+        ],
+    )
+    def test_is_recognised_from_sizes(self, sizes, kind, ratio):
+        found = protocol_of(*sizes)
+        assert (found.kind, found.known) == (kind, True)
+        assert found.ratio == pytest.approx(ratio)
+        assert bool(found.naive_refused) == (kind in ("repeated", "resampled", "5x2"))
+
+    def test_is_recognised_from_scikit_learn(self):
+        model_selection = pytest.importorskip("sklearn.model_selection")
+        rows = np.zeros((103, 1))
+        for splitter, kind in [
+            (model_selection.KFold(10), "k-fold"),
+            (model_selection.RepeatedKFold(n_splits=10, n_repeats=3), "repeated"),
+            (model_selection.RepeatedKFold(n_splits=2, n_repeats=5), "5x2"),
+            (model_selection.ShuffleSplit(10, test_size=0.33), "resampled"),
+            (model_selection.TimeSeriesSplit(5), "resampled"),
+            (model_selection.LeaveOneOut(), "k-fold"),
+        ]:
+            train, test = zip(*[(len(a), len(b)) for a, b in splitter.split(rows)], strict=True)
+            assert protocol_of(len(train), train, test).kind == kind
+
+    def test_is_assumed_and_said_where_nothing_is_known(self):
+        found = protocol_of(10)
+        assert (found.kind, found.ratio, found.known) == ("k-fold", pytest.approx(1 / 9), False)
+        assert "taken as one 10-fold" in found.reason
+
+    def test_what_is_declared_wins(self):
+        assert protocol_of(10, 90, 10, kind="independent").ratio is None
+        assert protocol_of(10, 90, 10, ratio=0.5).ratio == 0.5
+        assert protocol_of(100, kind="repeated", ratio=1 / 9).naive_refused
+        assert protocol_of(100, ratio=1 / 9).kind == "resampled"
+        assert protocol_of(10, kind="5x2").ratio == 1
+        with pytest.raises(ValueError, match="`ratio` must be given for repeated cross-validation"):
+            protocol_of(100, kind="repeated")
+        with pytest.raises(ValueError, match="`protocol` must be one of"):
+            protocol_of(10, kind="loo")
+        with pytest.raises(ValueError, match="`n_test` must hold one positive number, or one for each of the 10 folds"):
+            protocol_of(10, 90, [10] * 9)
+
+
+class TestFiveByTwo:
+    def test_one_measure_is_alpaydins_f(self):
+        x = np.random.default_rng(0).normal(size=(3, 10, 1))
+        found = five_by_two(x)
+        for row, (a, b) in enumerate([(0, 1), (0, 2), (1, 2)]):
+            d = (x[a] - x[b]).reshape(5, 2)
+            variances = ((d - d.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            f = (d**2).sum() / (2 * variances.sum())
+            assert found.table.loc[row, "f_statistic"] == pytest.approx(f)
+            assert found.table.loc[row, "pvalue"] == pytest.approx(stats.f.sf(f, 10, 5))
+            assert found.posthoc_pvalues.loc[row, 0] == pytest.approx(stats.f.sf(f, 10, 5))
+
+    def test_several_measures_are_wilks_lambda(self):
+        x = np.random.default_rng(1).normal(size=(2, 10, 3)) + np.array([0, 1])[:, None, None]
+        d = (x[0] - x[1]).reshape(5, 2, 3)
+        spread = d - d.mean(axis=1, keepdims=True)
+        e, h = np.einsum("rjp,rjq->pq", spread, spread), np.einsum("rjp,rjq->pq", d, d)
+        found = five_by_two(x).table
+        assert found["statistic"].item() == pytest.approx(np.linalg.det(e) / np.linalg.det(e + h))
+
+    def test_level_does_not_depend_on_the_number_of_measures(self):
+        """Folds that correlate by .1 and .3: the documented level of Alpaydın's F is that of the multivariate test too."""
+        for p in (1, 3):
+            for share, most in ((0.0, 0.03), (0.1, 0.05), (0.3, 0.08)):
+                rng = np.random.default_rng(p)
+                own = rng.normal(size=(60, 10, p)) * np.sqrt(1 - share)
+                x = own + rng.normal(size=(60, 1, p)) * np.sqrt(share)
+                assert (five_by_two(x).table["pvalue"] <= 0.05).mean() < most
+
+    def test_pairs_that_do_not_vary(self):
+        x = np.random.default_rng(2).normal(size=(3, 10, 2))
+        x[1] = x[0]
+        x[2, :, 0] = x[0, :, 0] + 1
+        found = five_by_two(x, measures=["a", "b"]).table
+        assert found["pvalue"].iloc[0] == 1
+        assert np.isnan(found["pvalue"].iloc[1]) and "a does not vary" in found["problem"].iloc[1]
+
+    def test_refuses_other_numbers_of_folds(self):
+        with pytest.raises(ValueError, match="ten folds and at most 5 measures, got 3 methods, 9 folds and 1 measures"):
+            five_by_two(np.zeros((3, 9, 1)))
+
+
+class TestCompareFolds:
+    def test_is_made_of_the_single_tests(self):
+        study = study_of(**KNOWN)
+        found = compare_folds(study, "birds")
+        x = study.folds.to_numpy().reshape(4, 10, 2)
+        corrected, naive = hotelling_pairs(x, ratio=1 / 9).table, hotelling_pairs(x).table
+        np.testing.assert_allclose(found.pairs["pvalue_corrected"], corrected["pvalue_corrected"])
+        np.testing.assert_allclose(found.pairs["naive_pvalue"], naive["pvalue"])
+        np.testing.assert_allclose(found.pairs["naive_statistic"], naive["statistic"])
+        np.testing.assert_allclose(found.pairs["statistic"] * (1 + 10 / 9), naive["statistic"])
+        assert found.manova.pvalue == manova(x, ratio=1 / 9).pvalue
+        assert found.naive_manova.pvalue == manova(x).pvalue
+        assert found.mardia.pvalue == mardia(x).pvalue
+        assert found.methods == METHODS and found.measures == ["precision", "recall"] and found.n_folds == 10
+        assert not found.warnings and not found.refusals and found.pairs["reliable"].all()
+
+    def test_says_where_the_difference_sits(self):
+        found = compare_folds(study_of(**KNOWN), "birds")
+        pairs = found.pairs.set_index(["method_a", "method_b"])
+        assert pairs.loc[("BR", "LP"), "carried_by"] == "recall"
+        assert pairs.loc[("BR", "CC"), "carried_by"] == ""
+        posthoc = found.posthoc.set_index(["method_a", "method_b", "measure"])
+        assert posthoc.loc[("LP", "RAkEL", "recall"), "better"] == "LP"
+        assert posthoc.loc[("BR", "LP", "recall"), "better"] == "LP"
+        x = found.values.to_numpy().reshape(4, 10, 2)
+        one = hotelling(x[0], x[2], measures=["precision", "recall"], ratio=1 / 9).posthoc
+        np.testing.assert_allclose(posthoc.loc[("BR", "LP"), "pvalue_corrected"], one["pvalue_corrected"])
+
+    def test_a_difference_that_no_single_measure_shows(self):
+        rng = np.random.default_rng(1)
+        base = rng.normal(size=(1, 10, 1)) * 0.05 + rng.normal(size=(2, 10, 1)) * 0.05
+        x = np.concatenate([base, base + rng.normal(size=(2, 10, 1)) * 0.002], axis=2) + 0.5
+        x[1, :, 1] += 0.01
+        found = compare_folds(study_of(x, methods=["a", "b"], **KNOWN), "birds").pairs
+        assert found.loc[0, "significant"] and found.loc[0, "carried_by"] == "a combination"
+
+    def test_groups_letters_and_orderings(self):
+        found = compare_folds(study_of(**KNOWN), "birds")
+        assert sorted(map(sorted, found.cliques)) == [["BR", "CC", "RAkEL"], ["LP"]]
+        assert found.letters["BR"] == found.letters["CC"] != found.letters["LP"]
+        ordering = found.orderings["recall"]
+        assert ordering.order[0] == "LP" and ordering.groups[0] == ["LP"]
+        assert ordering.means.is_monotonic_decreasing
+        by_pair = hotelling_pairs(found.values[["recall"]].to_numpy().reshape(4, 10, 1), ratio=1 / 9).table["pvalue_corrected"]
+        assert ordering.pvalues.loc["BR", "LP"] == pytest.approx(by_pair[1])
+        assert found.orderings["precision"].groups == [found.orderings["precision"].order]
+
+    def test_minimised_measures_and_counts_are_ordered_by_their_best(self):
+        rng = np.random.default_rng(0)
+        x = np.stack([rng.integers(20, 40, (3, 10)), rng.integers(0, 30, (3, 10))], axis=2).astype(float)
+        x = np.concatenate([x, 60 - x[..., 1:], 40 - x[..., :1]], axis=2)
+        study = study_of(x, measures=("tp", "fp", "tn", "fn"), methods=list("abc"), **KNOWN)
+        found = compare_folds(study, "birds", ["tpr", "fpr"])
+        assert found.measures == ["tpr", "fpr"]
+        np.testing.assert_allclose(found.values["tpr"], study.folds["tp"] / 40)
+        np.testing.assert_allclose(found.values["fpr"], study.folds["fp"] / 60)
+        assert found.orderings["fpr"].means.is_monotonic_increasing
+        with pytest.raises(ValueError, match="tn follows from fp; fn follows from tp"):
+            compare_folds(study, "birds", ["tp", "fp", "tn", "fn"])
+        found = compare_folds(study, "birds", ["tp", "fp", "tn", "fn"], dependent="drop")
+        assert found.measures == ["tp", "fp"]
+        assert any("tn follows from fp" in w for w in found.warnings)
+
+    def test_learned_measures(self):
+        found = compare_folds(study_of(**KNOWN), "birds")
+        assert found.learned.weights.loc["recall", "M1"] > 0.9
+        assert {"pvalue_naive", "pvalue"} <= {*found.learned_tests.columns}
+        assert len(found.learned_tests) == 12
+
+    def test_intervals_of_means(self):
+        found = compare_folds(study_of(**KNOWN), "birds", protocol="independent")
+        rows = found.values.loc["CC", "recall"]
+        interval = stats.ttest_1samp(rows, 0).confidence_interval()
+        assert found.means.loc[("CC", "recall"), ["low", "high"]].tolist() == pytest.approx([*interval])
+        wider = compare_folds(study_of(**KNOWN), "birds").means
+        assert (wider["low"] < found.means["low"]).all()
+
+    def test_independent_folds_have_one_test(self):
+        found = compare_folds(study_of(**KNOWN), "birds", protocol="independent")
+        np.testing.assert_array_equal(found.pairs["pvalue"], found.pairs["naive_pvalue"])
+
+    def test_repeated_cross_validation_refuses_the_naive_test(self):
+        values = np.random.default_rng(0).normal(size=(3, 100, 2))
+        found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
+        assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 9)
+        assert found.pairs["naive_pvalue"].isna().all() and found.naive_manova is None
+        assert "uncorrected test" in found.refusals["naive"]
+        with pytest.raises(ValueError, match="`permutation` must not be used here: repeated"):
+            found.permutation()
+
+    def test_five_by_two(self):
+        study = study_of(split_digest="s", n_train=50, n_test=50)
+        found = compare_folds(study, "birds")
+        theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
+        np.testing.assert_allclose(found.pairs["pvalue"], theirs["pvalue"])
+        assert found.protocol.kind == "5x2" and "naive" in found.refusals
+
+    def test_many_folds_of_unknown_origin_are_not_trusted(self):
+        values = np.random.default_rng(0).normal(size=(3, 30, 2))
+        found = compare_folds(study_of(values, methods=list("abc")), "birds")
+        assert not found.pairs["reliable"].any()
+        assert "may be repeated" in found.pairs["doubts"].iloc[0]
+        assert any("sizes of the folds are not recorded" in w for w in found.warnings)
+
+    def test_folds_that_are_no_pairs_are_refused_and_an_unpaired_test_offered(self):
+        study = study_of(split_digest=["s", "s", "other", "s"], n_train=90, n_test=10)
+        found = compare_folds(study, "birds")
+        pairs = found.pairs.set_index(["method_a", "method_b"])
+        assert pairs["pvalue"].isna().sum() == 3 and not pairs.loc[("BR", "LP"), "reliable"]
+        assert "split digests differ" in pairs.loc[("BR", "LP"), "doubts"]
+        assert "3 pairs" in found.refusals["pairs"] and "paired=False" in found.refusals["pairs"]
+        assert found.manova is None and "manova" in found.refusals
+        assert found.posthoc.set_index(["method_a", "method_b"]).loc[("BR", "LP"), "pvalue"].isna().all()
+        tested = pairs["pvalue"].dropna()
+        assert pairs["pvalue_corrected"].min() == pytest.approx(min(1, 3 * tested.min()))
+        assert found.orderings["recall"].pvalues.loc["BR", "LP"] is not None
+        assert np.isnan(found.orderings["recall"].pvalues.loc["BR", "LP"])
+        apart = compare_folds(study, "birds", paired=False)
+        x = study.folds.to_numpy().reshape(4, 10, 2)
+        assert apart.pairs["pvalue"].iloc[1] == pytest.approx(hotelling(x[0], x[2], paired=False, ratio=1 / 9).pvalue)
+        assert apart.manova.design == "one-way"
+
+    def test_unknown_splits_are_said(self):
+        found = compare_folds(study_of(split_digest=["s", "s", "", None], n_train=90, n_test=10), "birds")
+        assert any(w.startswith("2 of 4 methods do not say how the data were split") for w in found.warnings)
+
+    def test_different_sizes_take_the_widest_correction(self):
+        found = compare_folds(study_of(split_digest="s", n_train=[90, 90, 80, 90], n_test=10), "birds")
+        assert found.protocol.ratio == pytest.approx(10 / 80)
+        assert any("parts of different sizes" in w for w in found.warnings)
+
+    def test_results_that_are_not_normal_are_marked_and_permuted(self):
+        values = np.random.default_rng(0).standard_cauchy(size=(4, 10, 2))
+        found = compare_folds(study_of(values, **KNOWN), "birds")
+        assert found.mardia.pvalue < 0.05 and not found.pairs["reliable"].any()
+        assert "Mardia" in found.pairs["doubts"].iloc[0]
+        permuted = found.permutation()
+        x = found.values.to_numpy().reshape(4, 10, 2)
+        assert permuted["pvalue"].iloc[1] == hotelling(x[0], x[2], method="permutation").pvalue
+        assert (permuted["pvalue"] >= 2 / 2**10).all()
+
+    def test_few_degrees_of_freedom_are_marked(self):
+        values = np.random.default_rng(0).normal(size=(3, 4, 2))
+        found = compare_folds(study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds")
+        assert not found.pairs["reliable"].any() and "use fewer measures" in found.pairs["doubts"].iloc[0]
+
+    def test_methods_without_the_folds_are_left_out_with_the_reason(self):
+        study = study_of(**KNOWN)
+        folds = study.folds.drop([("birds", "CC", 3), ("birds", "CC", 4)]).copy()
+        folds.loc[("birds", "BR", 7), "recall"] = np.nan
+        found = compare_folds(replace(study, folds=folds), "birds")
+        assert found.methods == ["LP", "RAkEL"]
+        reasons = {e.name: e.reason for e in found.excluded}
+        assert reasons["CC"] == "has 8 of the 10 folds"
+        assert reasons["BR"] == "has no value of recall in fold 7"
+        assert any("CC has 8" in w for w in found.warnings)
+
+    def test_default_measures(self):
+        many = ["f1", "hamming_loss", "micro_precision", "micro_recall", "coverage"]
+        study = study_of(np.random.default_rng(0).normal(size=(3, 10, 5)), measures=many, methods=list("abc"), **KNOWN)
+        assert compare_folds(study, "birds").measures == ["micro_precision", "micro_recall"]
+        assert compare_folds(study, "birds", ["coverage", "f1"]).measures == ["coverage", "f1"]
+        assert compare_folds(study, "birds", "f1").measures == ["f1"]
+        few = study_of(np.random.default_rng(0).normal(size=(3, 10, 3)), measures=many[:3], methods=list("abc"), **KNOWN)
+        assert compare_folds(few, "birds").measures == many[:3]
+
+    def test_only_some_methods(self):
+        found = compare_folds(study_of(**KNOWN), "birds", methods=["LP", "BR"])
+        assert len(found.pairs) == 1
+        assert found.pairs["pvalue_corrected"].item() == found.pairs["pvalue"].item()
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"dataset": "yeast"}, IncomparableRunsError, "no dataset 'yeast'; it has birds"),
+            ({"measures": ["auc"]}, MeasureError, "the folds have no measure auc; they have precision, recall"),
+            ({"methods": ["LP"]}, IncomparableRunsError, "needs two methods with the same folds, got 1 on birds"),
+            ({"methods": ["LP", "HOMER"]}, IncomparableRunsError, "HOMER"),
+            ({"protocol": "loo"}, ValueError, "`protocol` must be one of"),
+            ({"alpha": 1}, ValueError, "`alpha`"),
+        ],
+    )
+    def test_refuses(self, arguments, error, message):
+        with pytest.raises(error, match=message):
+            compare_folds(study_of(), **{"dataset": "birds", **arguments})
+
+    def test_refuses_studies_without_folds_and_too_many_measures(self):
+        with pytest.raises(IncomparableRunsError, match="no run on birds holds values by fold"):
+            compare_folds(replace(study_of(), folds=None), "birds")
+        values = np.random.default_rng(0).normal(size=(3, 3, 4))
+        study = study_of(values, measures=["f1", "precision", "recall", "accuracy"], methods=list("abc"))
+        with pytest.raises(ValueError, match="3 folds for 4 measures. It takes at least 5 folds or at most 2 measures"):
+            compare_folds(study, "birds", ["f1", "precision", "recall", "accuracy"])
