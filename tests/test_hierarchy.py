@@ -92,6 +92,9 @@ def test_wrong_sources_are_refused(tmp_path):
     (tmp_path / "h.csv").write_text("parent,child\na,b\na,\n")
     with pytest.raises(ValueError, match="empty cells on 1 line: 3"):
         Hierarchy.from_csv(tmp_path / "h.csv")
+    (tmp_path / "h.csv").write_text("parent,child,far\na,b,2\na,c,near\n")
+    with pytest.raises(ValueError, match="`weight` must name a column of numbers, got 1 other: 'near'"):
+        Hierarchy.from_csv(tmp_path / "h.csv", weight="far")
     with pytest.raises(ValueError, match="`name` must hold classes of the hierarchy, got 1 unknown class: 'x'"):
         Hierarchy([("a", "b")]).ancestors("x")
 
@@ -118,7 +121,7 @@ def test_indicator_takes_sets_lists_and_matrices():
     ([3, ["a"], 4], TypeError, "got 3 for instance 0 .2 such instances: 0, 2."),
     ([], ValueError, "at least one instance"),
     (np.eye(3), TypeError, "dense array of numbers"),
-    (sparse.eye_array(2).tocsr(), ValueError, "a column for each of the 3 classes, got shape .2, 2."),
+    (sparse.csr_array(np.eye(2)), ValueError, "a column for each of the 3 classes, got shape .2, 2."),
     (sparse.csr_array([[2, 0, 0]]), ValueError, "`sets` must hold only 0 and 1"),
 ])
 def test_indicator_refuses(sets, error, text):

@@ -21,11 +21,11 @@ from mlflow_mleval.validation import one_of
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "set": (
         "h_precision", "h_recall", "h_f1", "symmetric_difference_loss", "h_loss",
-        "descendant_precision", "descendant_recall", "descendant_f1",
+        "descendant_precision", "descendant_recall", "descendant_f1", "exact_match",
         "h_intersection", "h_true_size", "h_pred_size",
         "descendant_intersection", "descendant_true_size", "descendant_pred_size",
     ),
-    "pair": ("tree_induced_error", "gie", "mgia", "all_pairs_error", "exact_match", "mgia_error", "mgia_bound"),
+    "pair": ("tree_induced_error", "gie", "mgia", "all_pairs_error", "mgia_error", "mgia_bound"),
     "lca": ("lca_precision", "lca_recall", "lca_f1", "lca_intersection", "lca_true_size", "lca_pred_size"),
 }  # fmt: skip
 
@@ -72,13 +72,13 @@ def instance_measures(
             h_precision, h_recall, h_f1: |A∩B|/|B|, |A∩B|/|A| and their harmonic mean for the true set A and the predicted
             set B, each with all ancestors. symmetric_difference_loss: |A∪B| − |A∩B|, 0 is best. h_loss (Cesa-Bianchi et
             al. 2006): the same without the classes all of whose parents are also in only one of the two sets, 0 is best.
-            descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis et al. 2001).
+            descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis et al. 2001). exact_match: 1
+            where the true and the predicted set, as given, are equal.
         ``pair``
             With the length κ of the shortest path between a true and a predicted class through a common ancestor:
             tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true and one predicted class. gie: least cost
             of pairing the classes one to one, D for each that is left over; 0 is best. mgia: 1 − cost/(D·|YΔŶ|) where each
-            class may be paired more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ. exact_match: 1
-            where the sets are equal.
+            class may be paired more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ.
         ``lca``
             lca_precision, lca_recall, lca_f1: as h_precision, on the nodes of the graphs that join the classes to their
             lowest common ancestors. With ``lca="minimal"`` also lca_exact, 0 where the search was cut short and a larger F1

@@ -13,6 +13,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -220,7 +221,14 @@ class Hierarchy:
         empty = [i for i, row in enumerate(rows, 2) if not all(row[name] for name in wanted)]
         if empty:
             raise ValueError(f"`path` must fill the columns {wanted} on every row, got empty cells on {listing(empty, 'line')}.")
-        return cls([(row[parent], row[child]) for row in rows], None if weight is None else [float(row[weight]) for row in rows])
+        edges = [(row[parent], row[child]) for row in rows]
+        if weight is None:
+            return cls(edges)
+        lengths = pd.to_numeric([row[weight] for row in rows], errors="coerce")
+        if np.isnan(lengths).any():
+            wrong = [row[weight] for row, length in zip(rows, lengths, strict=True) if np.isnan(length)]
+            raise ValueError(f"`weight` must name a column of numbers, got {listing(wrong, 'other')}. Mend {weight!r}.")
+        return cls(edges, lengths)
 
     def __repr__(self) -> str:
         count = self._up.count[1:]

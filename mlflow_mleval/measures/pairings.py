@@ -187,7 +187,6 @@ def pair_measures(
         "gie": gie,
         "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
         "all_pairs_error": np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m)),
-        "exact_match": (common == m) & (common == k),
         "mgia_error": cover,
         "mgia_bound": bound,
     }

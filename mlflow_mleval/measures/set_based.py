@@ -45,6 +45,8 @@ def set_measures(
     count_root : bool
         Whether the virtual root, number 0, counts.
     """
+    common = np.diff(true.multiply(pred).indptr)
+    exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
     sides = true @ known, pred @ known
     sizes = [np.diff(side.indptr) for side in sides]
     rows, width = sides[0].shape
@@ -66,7 +68,11 @@ def set_measures(
     if not count_root:  # the virtual root is in every set but the empty ones, and was taken for shared by all
         both -= sizes[0] > 0
         sizes = [size - (size > 0) for size in sizes]
-    return rates("h", both, *sizes) | {"symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both, "h_loss": loss}
+    return rates("h", both, *sizes) | {
+        "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
+        "h_loss": loss,
+        "exact_match": exact,
+    }
 
 
 def _first_errors(up: Parents, row: np.ndarray, node: np.ndarray, table: np.ndarray, width: int, rows: int) -> np.ndarray:
