@@ -162,20 +162,8 @@ def wilcoxon_pairs(
     one_of(correction, "correction", CORRECTIONS)
     one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
-    frame = complete_table(table, "table")
-    values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
-    if bad := int(np.isinf(values).sum()):
-        raise ValueError(f"`table` must be finite, got {bad} infinite cells. A difference of infinities has no rank.")
-    n, m = values.shape
-    if control is None:
-        a, b = np.triu_indices(m, 1)
-    else:
-        at = column_of(control, frame)
-        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
-    by_method = (-values if minimize else values).T
-    noise = NOISE * np.abs(values).max(axis=1)
-    difference = by_method[a] - by_method[b]
-    difference[np.abs(difference) <= noise] = 0.0
+    frame, a, b, difference, noise = pair_differences(table, minimize, control, decimals)
+    n, m = frame.shape
     ranks, pattern = _signed_ranks(difference, noise)
     plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
     statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
@@ -225,6 +213,30 @@ def wilcoxon_pairs(
         methods=frame.columns.tolist(),
         warnings=tuple(warnings),
     )
+
+
+def pair_differences(
+    table: ArrayLike | pd.DataFrame, minimize: bool = False, control: Hashable | None = None, decimals: int | None = None
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The checked table, positions of either method of each pair, differences pairs x rows, and the float noise of each row.
+
+    Differences are positive where a is better, and exactly zero where they are noise. Arguments as in `wilcoxon_pairs`.
+    """
+    frame = complete_table(table, "table")
+    values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
+    if bad := int(np.isinf(values).sum()):
+        raise ValueError(f"`table` must be finite, got {bad} infinite cells. A difference of infinities has no rank.")
+    m = values.shape[1]
+    if control is None:
+        a, b = np.triu_indices(m, 1)
+    else:
+        at = column_of(control, frame)
+        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
+    by_method = (-values if minimize else values).T
+    noise = NOISE * np.abs(values).max(axis=1)
+    difference = by_method[a] - by_method[b]
+    difference[np.abs(difference) <= noise] = 0.0
+    return frame, a, b, difference, noise
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,246 @@
+"""How probable it is that one method is better than another by more than matters, and how probable that it does not matter.
+
+Benavoli, Corani, Demšar & Zaffalon (2017), "Time for a change: a tutorial for comparing multiple classifiers through Bayesian
+analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015), Machine Learning 100, for the correlated t test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from mlflow_mleval.analysis.paired import pair_differences
+from mlflow_mleval.analysis.scatter import checked_ratio
+from mlflow_mleval.validation import probability
+
+Array = NDArray[np.float64]
+#: Fewer datasets than this, and the prior is heard.
+FEW = 5
+
+
+@dataclass(frozen=True)
+class BayesResult:
+    """Posterior probabilities of every pair of methods.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
+        interval low, high at `threshold`, p_a, p_equivalent, p_b (probabilities that a is better by more than the rope, that
+        neither is, that b is; they sum to 1), decision ("a", "b" or "equivalent" where that probability reaches `threshold`,
+        else "undecided").
+    test : {"signed-rank", "correlated t"}
+    rope : float
+        Differences up to this do not matter, in units of the measure.
+    threshold : float
+        Probability at which a pair is decided.
+    methods : list
+    ratio : float or None
+        n_test / n_train of the correlated t test.
+    n_draws, seed : int or None
+        Of the signed-rank test.
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    test: str
+    rope: float
+    threshold: float
+    methods: list[Hashable]
+    ratio: float | None = None
+    n_draws: int | None = None
+    seed: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self) -> str:
+        """What the probabilities say, in a sentence, and what they rest on."""
+        t = self.table
+        if len(t) == 1:
+            row = t.iloc[0]
+            words = {"a": f"{row.method_a} wins", "b": f"{row.method_b} wins", "equivalent": "they are equivalent"}
+            found = (
+                f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with probability {row.p_a:.3f}, worse "
+                f"with {row.p_b:.3f}, practically equivalent with {row.p_equivalent:.3f}: {words.get(row.decision, 'undecided')}"
+            )
+        else:
+            count = t["decision"].value_counts()
+            found = (
+                f"of {len(t)} pairs {count.get('a', 0) + count.get('b', 0)} differ by more than {self.rope:g}, "
+                f"{count.get('equivalent', 0)} are practically equivalent and {count.get('undecided', 0)} undecided, each with "
+                f"probability {self.threshold:g}"
+            )
+        rests = {"signed-rank": "datasets drawn as these were", "correlated t": "normal differences on folds of this one dataset"}
+        return f"{found}; this rests on {rests[self.test]} and is not corrected for the number of pairs."
+
+
+def bayesian_signed_rank(
+    table: ArrayLike | pd.DataFrame,
+    rope: float,
+    *,
+    minimize: bool = False,
+    prior_strength: float = 0.5,
+    threshold: float = 0.95,
+    n_draws: int = 20_000,
+    seed: int = 0,
+) -> BayesResult:
+    r"""The Bayesian signed-rank test of every pair of methods over datasets (Benavoli et al. 2017, section 4.2).
+
+    The differences :math:`z_1 \ldots z_D` and a prior observation :math:`z_0 = 0` have random weights, Dirichlet(s, 1, .., 1).
+    With the rope r, :math:`\theta_a = \sum_{ij} w_i w_j [z_i + z_j > 2r]`,
+    :math:`\theta_b = \sum_{ij} w_i w_j [z_i + z_j < -2r]`, and the rest is equivalence; a probability is the share of draws in
+    which that one of the three is the largest.
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets, methods)
+        Values of one measure, larger is better.
+    rope : float
+        Largest difference that does not matter, in units of the measure: 0.01 is usual for measures in [0, 1]. A sum that
+        equals 2r counts as equivalent.
+    minimize : bool
+        Whether smaller is better instead.
+    prior_strength : float
+        s: how many datasets the prior observation counts for.
+    threshold : float
+        Probability at which a pair is decided.
+    n_draws, seed : int
+        Draws of the weights, the same for every pair.
+
+    Returns
+    -------
+    BayesResult
+        low and high are for the weighted mean difference.
+
+    Raises
+    ------
+    ValueError
+        Empty cells, fewer than two datasets or methods, a negative rope or prior strength.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [.91, .82, .73, .64, .55, .46], "b": [.85, .74, .66, .57, .50, .40]})
+    >>> found = bayesian_signed_rank(table, rope=0.01)
+    >>> found.table["decision"].item(), found.table["p_a"].item() > 0.99
+    ('a', True)
+    """
+    rope, threshold = _checked(rope, threshold)
+    if not 0 <= prior_strength < np.inf or n_draws < 1:
+        raise ValueError(
+            f"`prior_strength` must be at least 0 and `n_draws` at least 1, got {prior_strength!r} and {n_draws!r}."
+        )
+    frame, a, b, difference, noise = pair_differences(table, minimize)
+    n = len(frame)
+    draws = np.random.default_rng(seed).standard_gamma(np.r_[prior_strength, np.ones(n)], size=(n_draws, n + 1))
+    draws /= draws.sum(axis=1, keepdims=True)
+    slack = np.maximum.outer(np.r_[0.0, noise], np.r_[0.0, noise])
+    found = np.empty((len(a), 5))
+    tail = (1 - threshold) / 2
+    for row, z in enumerate(np.pad(difference, ((0, 0), (1, 0)))):
+        sums = np.add.outer(z, z)
+        above, below = ((draws @ part * draws).sum(axis=1) for part in (sums > 2 * rope + slack, sums < -2 * rope - slack))
+        within = 1 - above - below
+        for_a, for_b = (above > below) & (above > within), (below > above) & (below > within)
+        found[row] = for_a.mean(), for_b.mean(), z[1:].mean(), *np.quantile(draws @ z, [tail, 1 - tail])
+    warnings = []
+    if n < FEW:
+        warnings.append(f"{n} datasets hardly outweigh the prior.")
+    return BayesResult(
+        _table(frame, a, b, *found.T, threshold), "signed-rank", rope, threshold, frame.columns.tolist(),
+        n_draws=n_draws, seed=seed, warnings=(*warnings, *_about(rope)),
+    )  # fmt: skip
+
+
+def bayesian_t(
+    table: ArrayLike | pd.DataFrame,
+    rope: float,
+    *,
+    ratio: float | None = None,
+    minimize: bool = False,
+    threshold: float = 0.95,
+) -> BayesResult:
+    r"""The Bayesian correlated t test of every pair of methods over the folds of one dataset (Corani & Benavoli 2015).
+
+    The posterior of the mean difference is Student's t with R - 1 degrees of freedom, location :math:`\bar d` and squared scale
+    :math:`(1/R + n_{test}/n_{train})\, s_d^2`, the variance of Nadeau & Bengio (2003).
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (folds, methods)
+        Values of one measure on the same folds, larger is better.
+    rope : float
+        Largest difference that does not matter, in units of the measure.
+    ratio : float, optional
+        n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None: the folds are independent.
+    minimize : bool
+        Whether smaller is better instead.
+    threshold : float
+        Probability at which a pair is decided.
+
+    Returns
+    -------
+    BayesResult
+
+    Raises
+    ------
+    ValueError
+        Empty cells, fewer than two folds or methods, a negative rope or ratio.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [.80, .82, .79, .85, .81], "b": [.78, .79, .78, .81, .80]})
+    >>> bayesian_t(table, rope=0.01, ratio=1 / 4).table.loc[0, ["p_a", "p_equivalent", "p_b"]].astype(float).round(3).tolist()
+    [0.879, 0.11, 0.011]
+    """
+    rope, threshold = _checked(rope, threshold)
+    ratio = checked_ratio(ratio)
+    frame, a, b, difference, _ = pair_differences(table, minimize)
+    n = len(frame)
+    mean = difference.mean(axis=1)
+    scale = difference.std(axis=1, ddof=1) * np.sqrt(1 / n + (ratio or 0.0))
+
+    def above(limit: float) -> Array:
+        certain = np.where(mean > limit, np.inf, -np.inf)
+        return special.stdtr(n - 1, np.divide(mean - limit, scale, out=certain, where=scale > 0))
+
+    half = special.stdtrit(n - 1, (1 + threshold) / 2) * scale
+    warnings = []
+    if not ratio:
+        warnings.append("Folds are taken as independent: where they share training data, this is too sure. Give a ratio.")
+    if (scale == 0).any():
+        warnings.append(f"{int((scale == 0).sum())} of {len(a)} pairs differ by the same in every fold: taken for certain.")
+    p_a = above(rope)
+    p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
+    return BayesResult(
+        _table(frame, a, b, p_a, p_b, mean, mean - half, mean + half, threshold), "correlated t", rope, threshold,
+        frame.columns.tolist(), ratio=ratio, warnings=(*warnings, *_about(rope)),
+    )  # fmt: skip
+
+
+def _checked(rope: float, threshold: float) -> tuple[float, float]:
+    if not 0 <= float(rope) < np.inf:
+        raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope!r}.")
+    threshold = probability(threshold, "threshold")
+    if threshold < 0.5:
+        raise ValueError(f"`threshold` must be at least 0.5, got {threshold!r}. Two outcomes could reach it at once.")
+    return float(rope), threshold
+
+
+def _about(rope: float) -> tuple[str, ...]:
+    return () if rope else ("Without a rope no difference is too small to matter, and hardly a pair can be found equivalent.",)
+
+
+def _table(
+    frame: pd.DataFrame, a: Array, b: Array, p_a: Array, p_b: Array, mean: Array, low: Array, high: Array, threshold: float
+) -> pd.DataFrame:
+    between = np.clip(1 - p_a - p_b, 0, 1)
+    reached = [p >= threshold for p in (p_a, p_b, between)]
+    return pd.DataFrame({
+        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": len(frame), "mean_difference": mean, "low": low,
+        "high": high, "p_a": p_a, "p_equivalent": between, "p_b": p_b,
+        "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
+    })  # fmt: skip
