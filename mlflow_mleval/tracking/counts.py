@@ -1,0 +1,76 @@
+"""Counts of right and wrong label cells by fold, from the artifacts of the runs of a study."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.study import Study, some
+from mlflow_mleval.tracking import schema, store
+
+COUNTS = ("tp", "fp", "fn", "tn")
+#: Downloads at a time.
+_AT_ONCE = 8
+
+
+def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
+    """The study with tp, fp, fn and tn of every fold beside its measures, summed over labels.
+
+    Tests over folds can then be made on them and on the rates that follow (tpr, fpr ..), or on a single label.
+
+    Parameters
+    ----------
+    study : Study
+        As `load_study` returns it, with values by fold.
+    labels : iterable, optional
+        Only these labels. Runs hold their names as text.
+
+    Raises
+    ------
+    MissingResultsError
+        No run of the study carries counts, or none of its labels is among `labels`.
+    StoreError
+        The store cannot be reached.
+    """
+    wanted = None if labels is None else [str(label) for label in labels]
+    runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
+    with store.store_errors("read"):
+        client = store.connect()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            tables = list(pool.map(lambda run_id: _counts(client, run_id), runs["run_id"]))
+    parts, without = [], []
+    for run, table in zip(runs.itertuples(), tables, strict=True):
+        if table is not None and wanted is not None:
+            table = table[table["label"].astype(str).isin(wanted)]
+        if table is None or table.empty:
+            without.append(f"{run.method} on {run.dataset}")
+            continue
+        sums = table.groupby("fold")[list(COUNTS)].sum().astype(float)
+        keys = [(run.dataset, run.method, fold) for fold in sums.index]
+        parts.append(sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])))
+    if study.folds is None or not parts:
+        which = "" if wanted is None else f" of {some(map(repr, wanted))}"
+        raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.")
+    notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
+    folds = study.folds.drop(columns=[c for c in COUNTS if c in study.folds]).join(pd.concat(parts))
+    return replace(study, folds=folds, notes=(*study.notes, *notes))
+
+
+def _counts(client: MlflowClient, run_id: str) -> pd.DataFrame | None:
+    """The run's table of counts by fold and label, or None where it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return pd.read_parquet(client.download_artifacts(run_id, schema.ARTIFACT_COUNTS, folder))
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+        except FileNotFoundError:
+            return None
