@@ -24,7 +24,7 @@ def same(a, b):
 def test_every_source_gives_the_same_hierarchy(tmp_path):
     h = mleval.Hierarchy(EDGES)
     assert h.nodes == ["01", "01/01", "01/01/03", "01/02", "02", "02/13"] and len(h) == 6 and "02/13" in h and "03" not in h
-    assert same(h, Hierarchy(nx.DiGraph(EDGES)))
+    assert same(h, Hierarchy(nx.DiGraph(EDGES))) and same(h, Hierarchy(np.array(EDGES))) and same(h, Hierarchy(iter(EDGES)))
     assert same(h, Hierarchy.from_networkx(nx.DiGraph(EDGES)))
     assert same(h, Hierarchy.from_paths(["01/01/03", "01/02", "02/13", "01/01"]))
     assert same(h, Hierarchy.from_indented("01\n  01/01\n    01/01/03\n  01/02\n\n02\n\t02/13\n"))
@@ -78,6 +78,8 @@ def test_wrong_sources_are_refused(tmp_path):
         Hierarchy([("a", "b"), "ab"])
     with pytest.raises(TypeError, match=r"`edges\[0\]` must be a pair .* got \('a', 'b', 2\)"):
         Hierarchy([("a", "b", 2)])
+    with pytest.raises(TypeError, match=r"`edges\[0\]` must be a pair .* got {'"):
+        Hierarchy([{"a", "b"}])
     with pytest.raises(TypeError, match="directed graph, got an undirected one"):
         Hierarchy(nx.Graph([("a", "b")]))
     with pytest.raises(ValueError, match="non-empty parts joined by '/', got 'a//b'"):

@@ -120,14 +120,14 @@ def test_all_far_pairs_meet_in_one_node():
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(lca_minimal, "STATES", 12)
+    monkeypatch.setattr(lca_minimal, "_STATES", 12)
     monkeypatch.setattr(lca_minimal, "_WAYS", 2)
     exact = []
     for seed in range(25):
         h, true, pred = dense_case(seed)
         row = measure(true, pred, h, lca="minimal")
         with monkeypatch.context() as free:
-            free.setattr(lca_minimal, "STATES", 10**6)
+            free.setattr(lca_minimal, "_STATES", 10**6)
             free.setattr(lca_minimal, "_WAYS", 10**6)
             full = measure(true, pred, h, lca="minimal")
         assert full["lca_exact"] == 1 and row["lca_f1"] > 0

@@ -94,6 +94,11 @@ def instance_measures(
     TypeError
         An instance whose classes are not in a collection.
 
+    Notes
+    -----
+    Work and memory grow with the number of ancestors of the different classes that occur, not with the number of paths; a
+    hierarchy in which classes have thousands of ancestors is best evaluated in batches of instances.
+
     References
     ----------
     Kosmopoulos, Partalas, Gaussier, Paliouras, Androutsopoulos: Evaluation measures for hierarchical classification: a unified

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -72,9 +72,9 @@ class Hierarchy:
             if not edges.is_directed():
                 raise TypeError("`edges` must be a directed graph, got an undirected one. Point its edges from parent to child.")
             nodes, edges = [*nodes, *edges.nodes], edges.edges()
-        edges = list(edges)
+        edges = edges.tolist() if isinstance(edges, np.ndarray) else list(edges)
         for i, edge in enumerate(edges):
-            if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
+            if isinstance(edge, (str, Set)) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise TypeError(f"`edges[{i}]` must be a pair (parent, child), got {edge!r}. Give two class names.")
         ends = list(chain.from_iterable(edges))
         self.nodes: list[Hashable] = list(dict.fromkeys(chain(nodes, ends)))

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlflow_mleval.measures.lca import Legs, Meetings
 
-STATES = 2000  # partial solutions that are followed at once
+_STATES = 2000  # partial solutions that are followed at once
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
@@ -179,8 +179,8 @@ class _Instance:
 
     def _bounded(self, frontier: _Frontier) -> list[tuple[int, int]]:
         states = frontier.graphs()
-        if len(states) > STATES:
-            states, self.exact = nlargest(STATES, states, key=_merit), False
+        if len(states) > _STATES:
+            states, self.exact = nlargest(_STATES, states, key=_merit), False
         return states
 
     def _groups(self) -> Iterator[list[int]]:
@@ -199,7 +199,8 @@ class _Instance:
 
     def _fewest(self, wanted: list[int]) -> set[int]:
         """All smallest sets of nodes that hold a node of each of these sets."""
-        wanted = sorted(set(wanted), key=int.bit_count)
+        sure = reduce(or_, (tops for tops in wanted if tops.bit_count() == 1), 0)
+        wanted = sorted({tops for tops in wanted if not tops & sure}, key=int.bit_count)
         found: set[int] = set()
         calls = 0
 
@@ -215,18 +216,18 @@ class _Instance:
             if not missing:
                 found.add(chosen)
             elif needed <= size:
-                while missing and calls < STATES:
+                while missing and calls < _STATES:
                     extend(chosen | (missing & -missing), size - 1)
                     missing &= missing - 1
 
         size = 0
-        while not found and calls < STATES:
-            extend(0, size)
+        while not found and calls < _STATES:
+            extend(sure, size)
             size += 1
-        if calls >= STATES:
+        if calls >= _STATES:
             self.exact = False
         if not found:  # the node that most sets hold, again and again
-            chosen = 0
+            chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
                 chosen |= max(self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left))
             found.add(chosen)
