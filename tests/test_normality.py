@@ -55,6 +55,11 @@ def test_level_and_power_of_the_pooled_test():
     assert np.mean(heavy) > 0.7
 
 
+def test_of_two_methods_the_differences_are_tested():
+    a, b = np.random.default_rng(6).exponential(size=(2, 12, 2))
+    assert mardia(np.stack([a, b])) == mardia(a - b)
+
+
 def test_pooled_residuals_know_neither_fold_nor_method():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(5, 10, 2))

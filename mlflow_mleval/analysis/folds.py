@@ -306,6 +306,7 @@ def compare_folds(
         order = _overall(orderings, kept)
         groups = cliques(separated.loc[order, order])
     notes += [f"Left out: {e.name} {e.reason}." for e in excluded]
+    notes += getattr(analyses["manova"], "warnings", ())
     notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
     if table["doubts"].str.len().any() and table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")

@@ -22,6 +22,8 @@ from mlflow_mleval.validation import one_of, probability
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")
+#: Methods of which one varies more than so many times as much as another (in variance) are told.
+UNEQUAL = 9.0
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,9 @@ def manova(
     T²) or :math:`x_{ij} - \bar x_i` (one-way, Yıldız & Alpaydın 2014). :math:`\Lambda = |E| / |E + H|`; the table adds Pillai's
     trace, the Hotelling-Lawley trace and Roy's largest root with their usual F approximations.
 
+    All methods are assumed to vary alike over folds; where one varies much more than another a warning says so, for the test then
+    rejects too often (simulated: .10 at .05 for four methods with standard deviations .3, 1, 1, 2).
+
     Parameters
     ----------
     x : array_like, shape (methods, folds, measures)
@@ -243,6 +248,15 @@ def manova(
         df = [float(p * df_between), np.inf]
         pvalue = float(special.chdtrc(df[0], f))
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
+    by_method = (np.linalg.qr(residuals)[0].reshape(n_methods, -1) ** 2).sum(axis=1)
+    inequality = by_method.max() / max(by_method.min(), np.finfo(float).tiny)
+    by_chance = n_methods * (n_methods - 1) * special.fdtrc((n_folds - 1) * p, (n_folds - 1) * p, inequality)
+    if n_methods > 2 and inequality > UNEQUAL and by_chance <= 0.05:
+        most, least = (of[int(i)] for i in (by_method.argmax(), by_method.argmin()))
+        warnings.append(
+            f"The results of {most} vary {np.sqrt(inequality):.2g} times as much over folds as those of "
+            f"{least}. MANOVA assumes that all vary alike and rejects too often then; T-squared of pairs does not."
+        )
     if method == "permutation":
         pvalue = _permuted(values, statistic, n_resamples, seed)
     elif df_within < 2 * p:

@@ -74,7 +74,8 @@ def mardia(
     Parameters
     ----------
     x : array_like or pandas.DataFrame, shape (methods, folds, measures) or (folds, measures)
-        Of several methods, what is left after taking out the means of methods and folds is pooled.
+        Of several methods, what is left after taking out the means of methods and folds is pooled; of two, their differences
+        are tested, for the rest of the one mirrors that of the other.
     measures : sequence, optional
         Names.
     small_sample : bool
@@ -104,6 +105,8 @@ def mardia(
     names = names_of(measures, x, "measures", values.shape[-1])
     if not several:
         values = values[None]
+    if len(values) == 2:
+        values = values[:1] - values[1:]
     n_methods, n_folds, _ = values.shape
     rows = values - values.mean(axis=1, keepdims=True)
     if n_methods > 1:
