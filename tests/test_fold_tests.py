@@ -267,6 +267,30 @@ class TestCompareFolds:
         assert permuted["pvalue"].iloc[1] == hotelling(x[0], x[2], method="permutation").pvalue
         assert (permuted["pvalue"] >= 2 / 2**10).all()
 
+    def test_rounded_dependent_measures_are_marked(self):
+        values = np.random.default_rng(0).normal(0.6, 0.05, size=(3, 10, 2))
+        values[..., 1] = 1 - values[..., 0]
+        found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds", dependent="drop")
+        assert found.measures == ["precision"]
+        values[..., 1] += np.random.default_rng(1).normal(0, 1e-5, size=(3, 10))
+        found = compare_folds(study_of(values, methods=list("abc"), **KNOWN), "birds")
+        assert not found.pairs["reliable"].any() and "recall: nearly follows" in found.pairs["doubts"].iloc[0]
+
+    def test_directions_compare_between_units(self):
+        study = study_of(**KNOWN)
+        found = compare_folds(study, "birds").directions
+        assert abs(found.loc[1, "recall"]) > 0.9
+        np.testing.assert_allclose((found**2).sum(axis=1), 1)
+        scaled = compare_folds(replace(study, folds=study.folds * [1000, 1]), "birds").directions
+        np.testing.assert_allclose(scaled, found)
+
+    def test_pairs_without_manova_are_said(self):
+        values = np.random.default_rng(0).normal(0, 1, size=(30, 10, 1))
+        values[0] = values[1] + 0.2 + np.random.default_rng(1).normal(0, 0.02, size=(10, 1))
+        found = compare_folds(study_of(values, measures=["f1"], methods=[f"m{i}" for i in range(30)], **KNOWN), "birds")
+        assert found.pairs["significant"].any() and found.manova.pvalue > 0.05
+        assert any("although MANOVA" in w for w in found.warnings)
+
     def test_few_degrees_of_freedom_are_marked(self):
         values = np.random.default_rng(0).normal(size=(3, 4, 2))
         found = compare_folds(study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds")

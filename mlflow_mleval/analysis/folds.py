@@ -32,6 +32,8 @@ DEFAULTS = (
 RATES = {"tpr": ("tp", "fn"), "fpr": ("fp", "tn"), "tnr": ("tn", "fp"), "fnr": ("fn", "tp")}
 #: Which way counts and rates are better.
 COUNTS = {"tp": "max", "tn": "max", "fp": "min", "fn": "min", "tpr": "max", "tnr": "max", "fpr": "min", "fnr": "min"}
+#: A measure whose part outside the span of the others before it is below this share nearly follows from them.
+NEARLY = 1e-3
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
 UNPAIRED = "the folds of these two are not the same (their split digests differ)"
@@ -135,6 +137,16 @@ class FoldComparison:
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the headline test separates the pair."""
         return pair_matrix(self.methods, self.pairs, "significant")
+
+    @property
+    def directions(self) -> pd.DataFrame:
+        """Pairs x measures: the combination on which the pair differs most, of unit length.
+
+        Weights are per standard deviation of what is left of fold and method, so that measures in other units compare.
+        """
+        values = self.values.to_numpy().reshape(len(self.methods), self.n_folds, -1)
+        scaled = self.tests.directions * _residuals(values, self.paired).std(axis=0)
+        return scaled.div(np.sqrt((scaled**2).sum(axis=1)).replace(0.0, np.nan), axis=0)
 
     @property
     def learned(self) -> LearnedMeasures | None:
@@ -295,7 +307,9 @@ def compare_folds(
                 analyses["naive_manova"] = manova(values, design=design, **several)
         except ValueError as error:
             refusals["manova"] = str(error)
-    table, doubts = _table(tests, naive, split, how, analyses["mardia"], alpha)
+    table, doubts = _table(tests, naive, split, how, analyses["mardia"], _nearly(values, names, paired), alpha)
+    if analyses["manova"] is not None and analyses["manova"].pvalue > alpha and table["significant"].any():
+        notes.append(f"Pairs are separated although MANOVA finds no difference (p = {analyses['manova'].pvalue:.2g}).")
     separated = pair_matrix(kept, table, "significant")
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     with python_warnings.catch_warnings(record=True) as spoken:
@@ -442,9 +456,23 @@ def _pairs(
     return five_by_two(values[..., at], methods=methods, measures=tests.measures, alpha=alpha)
 
 
+def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
+    """What is left of the methods' means, and of the folds' where they are the same: one row a (method, fold)."""
+    left = values - values.mean(axis=1, keepdims=True)
+    return (left - left.mean(axis=0) if paired else left).reshape(-1, values.shape[2])
+
+
+def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
+    """Which measures nearly follow from those before them, as rounded values of dependent ones do; else empty."""
+    left = _residuals(values, paired)
+    own = np.abs(np.diag(np.linalg.qr(left / np.linalg.norm(left, axis=0), mode="r")))
+    found = [name for name, share in zip(names, own, strict=True) if share < NEARLY]
+    return f"{some(found)}: nearly follows from the measures before, which magnifies rounding" if found else ""
+
+
 def _table(
     tests: HotellingPairs | FiveByTwoPairs, naive: HotellingPairs | None, split: np.ndarray | None, how: Protocol,
-    normal: MardiaResult | None, alpha: float,
+    normal: MardiaResult | None, nearly: str, alpha: float,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
     table = tests.table.drop(columns="problem").copy()
@@ -463,7 +491,7 @@ def _table(
     patterns, which = np.unique(differs, axis=0, return_inverse=True)
     words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
     table["carried_by"] = np.where(table["significant"], np.array(words, dtype=object)[which.ravel()], "")
-    shared = []
+    shared = [nearly] if nearly else []
     if tests.df[1] < FEW_DF:
         shared.append(
             f"{len(tests.measures)} measures on {how.n_folds} folds leave {tests.df[1]:g} degrees of freedom: use fewer measures"
