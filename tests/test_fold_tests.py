@@ -300,11 +300,13 @@ class TestCompareFolds:
         study = study_of(**KNOWN)
         folds = study.folds.drop([("birds", "CC", 3), ("birds", "CC", 4)]).copy()
         folds.loc[("birds", "BR", 7), "recall"] = np.nan
+        study.values.loc[("birds", "HOMER"), :] = 0.5
         found = compare_folds(replace(study, folds=folds), "birds")
         assert found.methods == ["LP", "RAkEL"]
         reasons = {e.name: e.reason for e in found.excluded}
         assert reasons["CC"] == "has 8 of the 10 folds"
         assert reasons["BR"] == "has no value of recall in fold 7"
+        assert reasons["HOMER"] == "has no values by fold"
         assert any("CC has 8" in w for w in found.warnings)
 
     def test_default_measures(self):

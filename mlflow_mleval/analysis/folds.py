@@ -272,7 +272,8 @@ def compare_folds(
     frame = _folds_of(study, dataset, methods)
     names = _measures_of(frame, measures)
     frame = _with_rates(frame, names)[names].astype(float)
-    kept, excluded, labels = _same_folds(frame, dataset)
+    asked = study.values.loc[dataset].index if methods is None else []
+    kept, excluded, labels = _same_folds(frame, dataset, asked)
     frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
     values = frame.to_numpy().reshape(len(kept), len(labels), len(names))
     runs = _runs_of(study, dataset, kept)
@@ -370,11 +371,13 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _same_folds(frame: pd.DataFrame, dataset: str) -> tuple[list[str], tuple[Excluded, ...], list[object]]:
-    """The methods that have every value on the most common set of folds, why the others have not, and these folds."""
+def _same_folds(
+    frame: pd.DataFrame, dataset: str, asked: Iterable[str]
+) -> tuple[list[str], tuple[Excluded, ...], list[object]]:
+    """The methods with every value on the most common folds, those without (`asked` for, too) and why, and these folds."""
     found = {name: frozenset(rows.index.get_level_values(1)) for name, rows in frame.groupby(level=0, sort=False)}
     common = Counter(found.values()).most_common(1)[0][0]
-    excluded = []
+    excluded = [Excluded("method", name, "has no values by fold") for name in asked if name not in found]
     for name, folds in found.items():
         if folds != common:
             reason = f"has {len(folds & common)} of the {len(common)} folds"
