@@ -39,6 +39,8 @@ _PUBLIC = {
     "wilcoxon_pairs": "analysis.paired",
     "bayesian_signed_rank": "analysis.bayes",
     "bayesian_t": "analysis.bayes",
+    "equivalence": "analysis.planning",
+    "plan": "analysis.planning",
     "instance_tests": "analysis.instances",
     "sign_test": "analysis.instances",
     "Hierarchy": "measures.hierarchy",

@@ -72,7 +72,7 @@ def test_turning_the_measure_swaps_the_methods(seed, rope, test):
     first, turned = (test(values, rope, minimize=flag, **options).table.iloc[0] for flag in (False, True))
     assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx((turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12)
     wider = test(values, rope + 0.01, **options).table.iloc[0]
-    assert wider.p_a <= first.p_a + 1e-12 and wider.p_equivalent >= first.p_equivalent - 1e-12
+    assert wider.p_equivalent >= first.p_equivalent
 
 
 @pytest.mark.parametrize(("shift", "decision"), [(0.05, "a"), (-0.05, "b"), (0.0, "equivalent"), (0.01, "undecided")])
@@ -89,6 +89,7 @@ def test_pairs_without_any_variation():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = bayesian_t(values, 0.01, ratio=0.5)
     assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert "3 of 3 pairs differ by the same" in found.warnings[0]
     ranked = bayesian_signed_rank(values, 0.01)
     assert ranked.table["p_equivalent"].iloc[1] == 1
     assert "hardly outweigh the prior" in ranked.warnings[0]

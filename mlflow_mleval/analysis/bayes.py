@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.paired import pair_differences
+from mlflow_mleval.analysis.paired import moments, pair_differences
 from mlflow_mleval.analysis.scatter import checked_ratio
 from mlflow_mleval.validation import probability
 
@@ -198,10 +198,10 @@ def bayesian_t(
     """
     rope, threshold = _checked(rope, threshold)
     ratio = checked_ratio(ratio)
-    frame, a, b, difference, _ = pair_differences(table, minimize)
+    frame, a, b, difference, noise = pair_differences(table, minimize)
     n = len(frame)
-    mean = difference.mean(axis=1)
-    scale = difference.std(axis=1, ddof=1) * np.sqrt(1 / n + (ratio or 0.0))
+    mean, deviation = moments(difference, noise)
+    scale = deviation * np.sqrt(1 / n + (ratio or 0.0))
 
     def above(limit: float) -> Array:
         certain = np.where(mean > limit, np.inf, -np.inf)

@@ -239,6 +239,13 @@ def pair_differences(
     return frame, a, b, difference, noise
 
 
+def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the differences of each pair; a deviation that is float noise is exactly zero."""
+    deviation = difference.std(axis=1, ddof=1)
+    deviation[deviation <= noise.max()] = 0.0
+    return difference.mean(axis=1), deviation
+
+
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros included.
 

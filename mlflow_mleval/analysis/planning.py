@@ -1,0 +1,359 @@
+"""What it would take: equivalence of methods, the power of a design, and how many datasets or folds separate two methods.
+
+Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, for two one-sided tests; Cohen (1988), "Statistical power
+analysis for the behavioral sciences"; Nadeau & Bengio (2003), "Inference for the generalization error", for folds that share
+training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, feasibility, moments, pair_differences
+from mlflow_mleval.analysis.scatter import checked_ratio
+from mlflow_mleval.validation import one_of, probability
+
+Array = NDArray[np.float64]
+OVER = ("datasets", "folds")
+#: More datasets or folds than this are as good as infinitely many.
+MOST = 2**20
+#: Efficiency of the signed-rank test relative to the t test on normal differences (Pitman).
+EFFICIENCY = 3 / np.pi
+
+
+@dataclass(frozen=True)
+class EquivalenceResult:
+    """Two one-sided tests of every pair of methods.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval low,
+        high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -margin, not below margin),
+        pvalue (the larger), pvalue_corrected, equivalent.
+    margin : float
+    ratio : float or None
+    correction : {"holm", "bonferroni", "none"}
+    alpha : float
+    methods : list
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    margin: float
+    ratio: float | None
+    correction: str
+    alpha: float
+    methods: list[Hashable]
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self) -> str:
+        """What the tests say, in a sentence."""
+        t = self.table
+        if len(t) == 1:
+            row = t.iloc[0]
+            are = "are" if row.equivalent else "are not shown to be"
+            found = f"{row.method_a} and {row.method_b} {are} equivalent within {self.margin:g} (p={row.pvalue:.2g})"
+        else:
+            found = f"{int(t['equivalent'].sum())} of {len(t)} pairs are equivalent within {self.margin:g}"
+        return f"{found}; a pair that is not shown equivalent need not differ: there may be too little data for either."
+
+
+def equivalence(
+    table: ArrayLike | pd.DataFrame,
+    margin: float,
+    *,
+    ratio: float | None = None,
+    minimize: bool = False,
+    correction: str = "holm",
+    alpha: float = 0.05,
+) -> EquivalenceResult:
+    r"""Whether the mean difference of each pair is shown to lie within a margin: two one-sided t tests (Schuirmann 1987).
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
+        Values of one measure, larger is better.
+    margin : float
+        Largest mean difference that counts as none, in units of the measure; chosen before looking at the data.
+    ratio : float, optional
+        n_test / n_train of a fold, where rows are folds that share training data: the variance of the mean is then
+        :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
+    minimize : bool
+        Whether smaller is better instead.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs.
+    alpha : float
+        Family-wise level at which a pair that differs by the margin is called equivalent.
+
+    Raises
+    ------
+    ValueError
+        Empty cells, fewer than two rows or methods, a margin that is not positive, an unknown correction.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [.80, .82, .79, .85, .81], "b": [.80, .81, .80, .85, .82]})
+    >>> equivalence(table, margin=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
+    [0.0163]
+    """
+    one_of(correction, "correction", CORRECTIONS)
+    probability(alpha, "alpha")
+    ratio = checked_ratio(ratio)
+    if not 0 < float(margin) < np.inf:
+        raise ValueError(f"`margin` must be positive, in units of the measure, got {margin!r}.")
+    frame, a, b, difference, noise = pair_differences(table, minimize)
+    n = len(frame)
+    mean, deviation = moments(difference, noise)
+    error = deviation * np.sqrt(1 / n + (ratio or 0.0))
+
+    def beyond(distance: Array) -> Array:
+        certain = np.where(distance > 0, np.inf, -np.inf)
+        return special.stdtr(n - 1, -np.divide(distance, error, out=certain, where=error > 0))
+
+    above, below = beyond(mean + margin), beyond(margin - mean)
+    pvalue = np.maximum(above, below)
+    corrected = adjust(pvalue, correction)
+    half = special.stdtrit(n - 1, 1 - alpha) * error
+    warnings = []
+    if (error == 0).any():
+        warnings.append(f"{int((error == 0).sum())} of {len(a)} pairs differ by the same in every row: taken for certain.")
+    rows = pd.DataFrame({
+        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
+        "high": mean + half, "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected,
+        "equivalent": corrected <= alpha,
+    })  # fmt: skip
+    return EquivalenceResult(rows, float(margin), ratio, correction, alpha, frame.columns.tolist(), tuple(warnings))
+
+
+def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05) -> Array:
+    r"""Power of the two-sided paired t test: how often it finds an effect that is there.
+
+    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect / \sqrt{1/n + ratio}`.
+
+    Parameters
+    ----------
+    effect : array_like
+        Mean difference in standard deviations of the differences.
+    n : array_like of int
+        Datasets or folds, at least 2. Broadcast against `effect`.
+    ratio : float, optional
+        n_test / n_train where folds share training data: power then stays below 1 however many folds there are.
+    alpha : float
+        Level of the test, after any correction.
+
+    Examples
+    --------
+    >>> paired_power(0.5, [10, 34]).round(3).tolist()
+    [0.293, 0.808]
+    """
+    probability(alpha, "alpha")
+    n = np.asarray(n, dtype=float)
+    if (n < 2).any():
+        raise ValueError(f"`n` must be at least 2, got {n.min():g}. One difference has no variation.")
+    limit = special.stdtrit(n - 1, 1 - alpha / 2)
+    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(1 / n + (checked_ratio(ratio) or 0.0))
+    certain = np.isinf(shift)
+    shift = np.where(certain, 0.0, shift)
+    # nctdtr has NaN for some chances that are too small for floats
+    below, far = (np.nan_to_num(special.nctdtr(n - 1, shift, t)) for t in (limit, -limit))
+    return np.where(certain, 1.0, np.clip(1 - below + far, 0, 1))
+
+
+def required_size(effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05) -> Array:
+    """The least number of datasets or folds with which the two-sided paired t test has the power; infinite where none has.
+
+    Parameters
+    ----------
+    effect, ratio, alpha
+        As in `paired_power`.
+    power : float
+        Wanted probability of finding the effect.
+
+    Examples
+    --------
+    >>> required_size([0.5, 1.0, 0.0]).tolist()
+    [34.0, 10.0, inf]
+    >>> required_size([0.5, 1.0, 2.0], ratio=1 / 9).tolist()
+    [inf, 77.0, 6.0]
+    """
+    probability(power, "power")
+    effect = np.atleast_1d(np.asarray(effect, dtype=float))
+    low, high = np.full(effect.shape, 1), np.full(effect.shape, MOST)
+    possible = paired_power(effect, high, ratio=ratio, alpha=alpha) >= power
+    while (high - low > 1).any():
+        middle = np.maximum((low + high) // 2, 2)
+        enough = paired_power(effect, middle, ratio=ratio, alpha=alpha) >= power
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(possible, high, np.inf)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many datasets or folds it takes to separate each pair of methods, if the effects are those observed.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
+        interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
+        effect_high; power (of a repetition with n, were the effect the observed one), needed (datasets or folds for the wanted
+        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number
+        is enough.
+    over : {"datasets", "folds"}
+    power, alpha, level : float
+        Wanted power; family-wise level; the level that this leaves for one pair.
+    n : int
+        Datasets or folds there are.
+    ratio : float or None
+    least : int
+        Fewer datasets cannot separate any pair.
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    over: str
+    power: float
+    alpha: float
+    level: float
+    n: int
+    ratio: float | None
+    least: int
+    warnings: tuple[str, ...] = ()
+
+    def sentence(self, method_a: Hashable, method_b: Hashable) -> str:
+        """What it takes for one pair."""
+        t = self.table
+        rows = t[((t.method_a == method_a) & (t.method_b == method_b)) | ((t.method_a == method_b) & (t.method_b == method_a))]
+        if rows.empty:
+            raise ValueError(f"`method_a` and `method_b` must be two methods of the plan, got {method_a!r} and {method_b!r}.")
+        row = rows.iloc[0]
+        better, worse = (row.method_a, row.method_b) if row.mean_difference >= 0 else (row.method_b, row.method_a)
+        if np.isinf(row.needed):
+            return f"No number of {self.over} separates {better} from {worse} with an effect of {abs(row.effect):.2g}."
+        upper = f"{row.needed_high:,.0f}" if np.isfinite(row.needed_high) else "any number"
+        return (
+            f"With an effect of {abs(row.effect):.2g} it takes about {row.needed:,.0f} {self.over} to separate {better} from "
+            f"{worse} with power {self.power:g} (there are {self.n}); the data allow for {row.needed_low:,.0f} to {upper}."
+        )
+
+    def verdict(self) -> str:
+        """What the design can show, in a sentence."""
+        if len(self.table) == 1:
+            return self.sentence(*self.table.loc[0, ["method_a", "method_b"]])
+        needed = self.table["needed"]
+        never = int(np.isinf(needed).sum())
+        middle = np.sort(needed)[(len(needed) - 1) // 2]
+        half = f"{middle:,.0f} for half of them" if np.isfinite(middle) else "no number for half of them"
+        return (
+            f"With these effects {self.n} {self.over} are enough for {int((needed <= self.n).sum())} of {len(needed)} pairs at "
+            f"power {self.power:g}, {half}, and no number for {never}; the effects are estimates from {self.n} {self.over}."
+        )
+
+
+def plan(
+    table: ArrayLike | pd.DataFrame,
+    *,
+    over: str = "datasets",
+    ratio: float | None = None,
+    minimize: bool = False,
+    power: float = 0.8,
+    correction: str = "holm",
+    alpha: float = 0.05,
+) -> Plan:
+    r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
+
+    Over datasets for the signed-rank test: the number for the t test divided by :math:`3/\pi`, its efficiency on normal
+    differences, and never fewer than with which that test can reject at all. Over folds for the (corrected) t test. Each pair is
+    planned at the level that it has when every other pair is still to be tested: alpha over the number of pairs.
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
+        Values of one measure, larger is better.
+    over : {"datasets", "folds"}
+        What the rows are.
+    ratio : float, optional
+        n_test / n_train of a fold, of which more would be drawn in the same way. Only over folds.
+    minimize : bool
+        Whether smaller is better instead.
+    power : float
+        Wanted probability to separate the pair.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs.
+    alpha : float
+        Family-wise level.
+
+    Raises
+    ------
+    ValueError
+        Empty cells, fewer than two rows or methods, a ratio over datasets, unknown options.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.random(11)
+    >>> found = plan(pd.DataFrame({"a": a, "b": a - rng.normal(0.02, 0.04, 11)}))
+    >>> found.table[["effect", "needed", "needed_low", "needed_high"]].round(2).values.tolist()
+    [[0.25, 130.0, 14.0, inf]]
+    """
+    one_of(over, "over", OVER)
+    one_of(correction, "correction", CORRECTIONS)
+    probability(alpha, "alpha")
+    ratio = checked_ratio(ratio)
+    if ratio and over == "datasets":
+        raise ValueError(f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training data; folds do.")
+    frame, a, b, difference, noise = pair_differences(table, minimize)
+    n, m = frame.shape
+    level = alpha if correction == "none" else alpha / len(a)
+    mean, deviation = moments(difference, noise)
+    unit = np.sqrt(1 / n + (ratio or 0.0))
+    certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
+    effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
+    bounds = [_noncentrality(effect / unit, n - 1, share) * unit for share in (1 - alpha / 2, alpha / 2)]
+    largest = np.maximum(*np.abs(bounds))
+    smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
+    half = special.stdtrit(n - 1, 1 - alpha / 2) * deviation * unit
+    ranked = over == "datasets"
+    least = feasibility(n, m, alpha, correction).datasets_needed if ranked else 2
+    efficiency = EFFICIENCY if ranked else 1.0
+
+    def size(of: Array) -> Array:
+        return np.maximum(np.ceil(required_size(of, power=power, ratio=ratio, alpha=level) / efficiency), least)
+
+    now = paired_power(effect, max(n * efficiency, 2), ratio=ratio, alpha=level) if n >= least else np.zeros(len(a))
+    warnings = [f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and a pilot flatters."]
+    if n < least:
+        warnings.append(f"{n} datasets cannot separate any pair, whatever the effect: it takes at least {least}.")
+    if not ranked and not ratio:
+        warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
+    if (deviation == 0).any():
+        warnings.append(f"{int((deviation == 0).sum())} of {len(a)} pairs differ by the same in every row: taken for certain.")
+    rows = pd.DataFrame({
+        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
+        "high": mean + half, "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now,
+        "needed": size(effect), "needed_low": size(largest), "needed_high": size(smallest),
+    })  # fmt: skip
+    return Plan(rows, over, power, alpha, level, n, ratio, least, tuple(warnings))
+
+
+def _noncentrality(statistic: Array, df: int, share: float) -> Array:
+    """The noncentrality under which a share of the noncentral t distribution lies below the statistic, by bisection."""
+    found = np.where(np.isinf(statistic), statistic, 0.0)
+    finite = np.isfinite(statistic)
+    t = np.abs(statistic[finite])
+    turned = statistic[finite] < 0
+    share = np.where(turned, 1 - share, share)  # the distribution of -t is that of t with the other sign
+    low, high = np.full(t.shape, -40.0), 40.0 + 40 * t
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = special.nctdtr(df, middle, t) > share
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    found[finite] = np.where(turned, -low, low)
+    return found
