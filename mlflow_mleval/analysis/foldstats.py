@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from mlflow_mleval.analysis.normality import MardiaResult, mardia
 from mlflow_mleval.validation import probability
+
+#: Measures whose joint distribution is tested: with more of them, or with each other's harmonic mean, few folds tell nothing.
+_PAIRS = (("micro_precision", "micro_recall"), ("h_precision", "h_recall"), ("lca_precision", "lca_recall"))
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class FoldStatistics:
     ----------
     table : pandas.DataFrame
         One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean,
-        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share.
+        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share; ``low`` and ``high``
+        do not, and are too narrow for cross-validation.
     covariance, correlation : pandas.DataFrame
         Of the measures over folds; the correlation is NaN where a measure is constant.
     n_folds : int
@@ -33,6 +38,10 @@ class FoldStatistics:
         Measures without a value in some fold.
     warnings : tuple of str
         What a reader of the intervals must know.
+    mardia : MardiaResult or None
+        Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that tells.
+    no_mardia : str
+        Why there is none.
     """
 
     table: pd.DataFrame
@@ -43,6 +52,8 @@ class FoldStatistics:
     test_to_train: float
     left_out: tuple[str, ...]
     warnings: tuple[str, ...]
+    mardia: MardiaResult | None
+    no_mardia: str
 
     def to_dict(self) -> dict[str, Any]:
         """The same in lists and numbers for JSON; None where a number is not defined."""
@@ -57,6 +68,7 @@ class FoldStatistics:
             "correlation": [_list(row) for row in self.correlation.to_numpy()],
             "left_out": list(self.left_out),
             "warnings": list(self.warnings),
+            "mardia": {"not_made": self.no_mardia} if self.mardia is None else _plain(asdict(self.mardia)),
         }
 
 
@@ -97,10 +109,12 @@ def fold_statistics(
     n = len(folds)
     if n < 2:
         raise ValueError(f"`folds` must have at least two rows, got {n}. One fold tells nothing about others.")
-    warnings = [f"the {n} values of a measure come from training data that overlap, so that the plain interval is too short"]
+    warnings = []
     if test_to_train is None:
         test_to_train = 1 / (n - 1)
-        warnings.append(f"the corrected interval takes the folds for one {n}-fold cross-validation")
+        warnings.append(
+            f"the intervals take the folds for one {n}-fold cross-validation, for the sizes of their training parts are not known"
+        )
     if not (np.isfinite(test_to_train) and test_to_train > 0):
         raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
     whole = folds.loc[:, folds.notna().all()].astype(float)
@@ -115,8 +129,28 @@ def fold_statistics(
     varying = std > 0
     correlation = whole.corr().where(np.outer(varying, varying))
     return FoldStatistics(
-        table, whole.cov(), correlation, n, confidence, float(test_to_train), left_out, tuple(warnings)
+        table, whole.cov(), correlation, n, confidence, float(test_to_train), left_out, tuple(warnings), *_mardia(whole)
     )
+
+
+def _mardia(folds: pd.DataFrame) -> tuple[MardiaResult | None, str]:
+    """Mardia's test of the first pair of measures that the folds have, or why it was not made."""
+    pair = next((list(pair) for pair in _PAIRS if set(pair) <= set(folds)), list(folds.columns[:2]))
+    try:
+        return mardia(folds[pair].to_numpy(), measures=pair), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON lacks as None, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (float, np.floating)):
+        return _list([value])[0]
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _list(values: Any) -> list[float | None]:

@@ -30,16 +30,16 @@ def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None
     parts = [f"# {title}", *map(markdown, paragraphs(comparison))]
     if doubts := new_doubts(comparison):
         parts += ["## Doubts", "\n".join(f"- {markdown(text)}" for text in doubts)]
-    parts += ["## Ranking", *_table(ranking_table(comparison, METHODS), "methods")]
+    parts += ["## Ranking", *table_parts(ranking_table(comparison, METHODS), "methods")]
     pairs = pairs_table(comparison, PAIRS)
     if pairs.total:
-        parts += ["## Pairs", *map(markdown, [*omnibus(comparison), comparison.decision]), *_table(pairs, "pairs")]
+        parts += ["## Pairs", *map(markdown, [*omnibus(comparison), comparison.decision]), *table_parts(pairs, "pairs")]
     if provenance:
         parts += ["## Made from", markdown(origin(provenance))]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(table: ReaderTable, things: str) -> list[str]:
+def table_parts(table: ReaderTable, things: str) -> list[str]:
     """The table, how many rows are missing, and what its columns mean: a paragraph each."""
     cells = [[markdown(shorten(cell, NAME)) for cell in [c.head, *c.cells]] for c in table.columns]
     wide = [max(3, *map(columns, column)) for column in cells]

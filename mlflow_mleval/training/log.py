@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.analysis.foldstats import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.study import some
 from mlflow_mleval.tracking import log, schema
+from mlflow_mleval.training.content import RunContent
 from mlflow_mleval.validation import binary_matrix
-
-#: Parameters of the binomial profile that are logged as steps at most; the files hold all.
-_STEPS = 100
-#: Whole numbers, because steps are; evenly spread on a logarithmic axis.
-_ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 
 
 def log_evaluation(
@@ -37,6 +28,7 @@ def log_evaluation(
     y_true: Any = None,
     test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None,
     n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None,
+    hierarchy: Hierarchy | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
     tags: Mapping[str, str] | None = None,
@@ -64,6 +56,8 @@ def log_evaluation(
         whether the folds of two runs are pairs.
     n_train : int, sequence of R int, or mapping of fold to int, optional
         Instances that each fold was trained on; tests over folds need it to allow for training data that folds share.
+    hierarchy : Hierarchy, optional
+        That of the evaluation; the report then shows classes by their place in it.
     measures : iterable of str, optional
         Measures or sets of measures to log as metrics; by default all that the evaluation has.
     log_instances : bool
@@ -96,7 +90,10 @@ def log_evaluation(
         raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
     if log_instances and ev.instances is None:
         raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")
-    content = _Content(ev, _fold_values(n_train, "n_train", ev))
+    if hierarchy is not None and (unknown := [name for name in ev.label_names if name not in hierarchy]):
+        names = some(map(repr, unknown))
+        raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
+    content = RunContent(ev, method, dataset, _fold_values(n_train, "n_train", ev), hierarchy)
     identity = dict(tags or {}) | content.tags()
     if y_true is not None:
         identity[schema.TAG_DATASET_DIGEST] = truth_digest(y_true, ev)
@@ -111,7 +108,7 @@ def log_evaluation(
         by_fold={m: v.tolist() for m, v in ev.folds.items() if wanted is None or m in wanted} if len(ev.folds) else {},
         curves=content.curves(),
         tags=identity,
-        files=content.files(log_instances),
+        files=content.files(identity, log_instances),
     )
     return log.write(payload, run_id=run_id, experiment_name=experiment_name)
 
@@ -151,181 +148,8 @@ def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:
         if values.keys() != set(keys):
             raise ValueError(f"`{name}` must have the folds of `ev`, {keys!r}, as keys, got {list(values)!r}.")
         return {key: values[key] for key in keys}
-    if np.ndim(values) == 0:
+    if np.isscalar(values):
         return dict.fromkeys(keys, values)
     if len(values) != len(keys):
         raise ValueError(f"`{name}` must hold one value for each of the {len(keys)} folds of `ev`, got {len(values)}.")
     return dict(zip(keys, values, strict=True))
-
-
-@dataclass(frozen=True)
-class _Content:
-    """What a run holds of an Evaluation."""
-
-    ev: Evaluation
-    n_train: Mapping[Hashable, int]
-
-    @cached_property
-    def parts(self) -> list[Evaluation]:
-        """The evaluation of each fold, without instances."""
-        light = replace(self.ev, instances=None)
-        return [light.fold(key) for key in self.ev.sums]
-
-    @property
-    def has_folds(self) -> bool:
-        return None not in self.ev.sums
-
-    @cached_property
-    def fold_numbers(self) -> list[int]:
-        """The folds as steps of metrics: themselves where they are numbers, else counted from 0."""
-        keys = [key for key in self.ev.sums if key is not None]
-        whole = all(isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63 for key in keys)
-        return list(keys) if whole else list(range(len(keys)))
-
-    @cached_property
-    def means(self) -> dict[str, float]:
-        """Mean over folds; a measure that some fold lacks has none, for it would be a mean over other data."""
-        if not self.has_folds:
-            return self.ev.measures
-        return {m: v for m, v in self.ev.folds.mean(skipna=False).items() if not math.isnan(v)}
-
-    @cached_property
-    def statistics(self) -> FoldStatistics | None:
-        if len(self.ev.folds) < 2:
-            return None
-        ratio = None
-        if self.n_train:
-            ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
-        return fold_statistics(self.ev.folds, test_to_train=ratio)
-
-    @cached_property
-    def kind(self) -> str | None:
-        """Of the profile; None where class sets were given."""
-        if "pred_sets" in self.ev.inputs:
-            return None
-        return "hard" if self.ev.total.errors is None else "soft"
-
-    def losses(self, family: str, kind: str, **parameters: Any) -> np.ndarray:
-        """The loss profile of each fold, shape (R, P)."""
-        return np.array([part.profile(family, kind=kind, **parameters).losses for part in self.parts])
-
-    @cached_property
-    def ks(self) -> list[int]:
-        n_labels = len(self.ev.label_names)
-        return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
-
-    def curves(self) -> dict[str, dict[int, float]]:
-        """Profiles and what was evaluated, as metrics."""
-        found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
-        if self.kind:
-            for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", _ALPHAS, "alphas")):
-                losses = self.losses(family, self.kind, **{name: steps}).mean(axis=0).tolist()
-                found[schema.PROFILE_PREFIX + family] = dict(zip(steps, losses, strict=True))
-        return found
-
-    def tags(self) -> dict[str, str]:
-        found = {schema.TAG_CONVENTIONS: self.ev.conventions}
-        if self.ev.hierarchy is not None:
-            found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
-        if self.has_folds:
-            text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
-            if len(text) <= schema.MAX_TAG:
-                found[schema.TAG_FOLD_SIZES] = text
-        if self.kind:
-            by_fold = self.losses("binomial", self.kind, ks=self.ks)
-            values = schema.ProfileValues(
-                len(self.ev.label_names), self.kind, self.ks, by_fold.mean(axis=0).tolist(),
-                by_fold.tolist() if self.has_folds else (),
-            )  # fmt: skip
-            found[schema.TAG_PROFILE] = schema.encode_profile(values)
-        return found
-
-    def files(self, instances: bool) -> dict[str, Callable[[], str | bytes]]:
-        """Artifacts by path, made when they are sent."""
-        found = {
-            schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table()),
-            schema.ARTIFACT_EVALUATION: lambda: _json(_plain(replace(self.ev, instances=None).to_dict())),
-        }
-        if "pred_sets" not in self.ev.inputs:
-            found[schema.ARTIFACT_LABELS] = lambda: _log_table(self.ev.labels.reset_index())
-            found[schema.ARTIFACT_COUNTS] = lambda: _parquet(self.counts())
-            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table().to_csv(index=False)
-        if self.has_folds:
-            found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
-        if self.statistics is not None:
-            found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
-        if instances:
-            found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
-        return found
-
-    def measure_table(self) -> pd.DataFrame:
-        """One row a measure: the value that counts, which way is better, and the value over all instances."""
-        rows = [(m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v) for m, v in self.ev.measures.items()]
-        table = pd.DataFrame(rows, columns=["measure", "value", "better", "family", "over_all_instances"])
-        if self.statistics is None:
-            return table
-        columns = ["std", "low", "high", "corrected_low", "corrected_high"]
-        return table.join(self.statistics.table[columns], on="measure")
-
-    def fold_table(self) -> pd.DataFrame:
-        """One row a fold: its number and name, sizes, measures."""
-        table = self.ev.folds.reset_index(drop=True)
-        table.insert(0, "fold", self.fold_numbers)
-        table.insert(1, "name", [str(key) for key in self.ev.folds.index])
-        table.insert(2, "n_instances", self.ev.fold_sizes.to_numpy())
-        if self.n_train:
-            table.insert(3, "n_train", [int(n) for n in self.n_train.values()])
-        return table
-
-    def counts(self) -> pd.DataFrame:
-        """tp, fp, fn and tn of each label in each fold."""
-        tables = [part.labels[["tp", "fp", "fn", "tn"]].reset_index() for part in self.parts]
-        for number, table in zip(self.fold_numbers, tables, strict=False):
-            table.insert(0, "fold", number)
-        return pd.concat(tables, ignore_index=True).astype({"label": str})
-
-    def profile_table(self) -> pd.DataFrame:
-        """Loss by family, kind and parameter over all instances."""
-        kinds = ["hard", *(["soft"] if self.kind == "soft" else [])]
-        rows = []
-        for family in ("binomial", "polynomial"):
-            for kind in kinds:
-                profile = self.ev.profile(family, kind=kind)
-                rows += [(family, kind, p, v) for p, v in zip(profile.parameters, profile.losses, strict=True)]
-        return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
-
-
-def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def _plain(value: Any) -> Any:
-    """The value with names that JSON does not know turned into text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-def _log_table(table: pd.DataFrame) -> str:
-    """A table as MLflow's log_table writes it."""
-    rows = [[None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row] for row in table.to_numpy(object)]
-    return _json({"columns": [str(c) for c in table.columns], "data": rows})
-
-
-def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its index as the first column; values that parquet cannot mix in a column as text."""
-    table = table.reset_index(names="instance")
-    mixed = [name for name in table if table[name].dtype == object]
-    return table.assign(**{name: table[name].map(str) for name in mixed})
-
-
-def _parquet(table: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
-    return buffer.getvalue()

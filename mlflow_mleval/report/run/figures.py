@@ -1,0 +1,131 @@
+"""The drawings of one run: its loss profile, its folds, what becomes of each label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from mlflow_mleval.measures.dependence import Profile
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report.escape import aligned, fixed, number
+from mlflow_mleval.report.page import template_text
+from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, room_for, text_width
+
+ROW = 19
+#: What the lines of a profile are called.
+KINDS = {"soft": "scores", "hard": "label sets"}
+
+
+def profile_figure(profiles: Mapping[str, Profile]) -> Svg:
+    """Loss against k, the number of labels that have to be right together; one line a kind, named at its end."""
+    first = next(iter(profiles.values()))
+    n_labels = first.n_labels
+    top = max(p.subset for p in profiles.values())
+    x, y = Scale(1, max(n_labels, 2), 46, WIDTH - 96), Scale(0, max(top, 1e-9) * 1.05, 226, 10)
+    words = "; ".join(f"of {KINDS[k]} from {number(p.hamming)} to {number(p.subset)}" for k, p in profiles.items())
+    svg = Svg("Loss profile", f"Binomial loss for k = 1 to {n_labels}: {words}. 0 is best.", 268)
+    for tick in y.ticks(5):
+        svg.line(x.start, y(tick), x.stop, y(tick), "grid")
+        svg.text(x.start - 7, y(tick) + 4, number(tick), "muted", "end")
+    ticks = [t for t in x.ticks(6) if t == int(t)]
+    ticks = [1, *(t for t in ticks if 1 < t < n_labels and x(t) - x(1) > 24 and x.stop - x(t) > 28), n_labels]
+    for tick in dict.fromkeys(ticks):
+        svg.line(x(tick), y.start, x(tick), y.start + 4, "axis")
+        svg.text(x(tick), y.start + 17, f"{tick:g}", "muted", "middle")
+    svg.line(x.start, y.start, x.stop, y.start, "axis")
+    svg.text((x.start + x.stop) / 2, 264, "k: labels that have to be right together", "muted", "middle")
+    ends = _apart([y(p.losses[-1]) for p in profiles.values()], 17)
+    for i, ((kind, profile), end) in enumerate(zip(profiles.items(), ends, strict=True)):
+        points = [(x(k), y(v)) for k, v in zip(profile.parameters, profile.losses, strict=True)]
+        if len(points) > 1:
+            svg.path(points, f"c{i} thick")
+        if len(points) <= 30:
+            for (px, py), k, v in zip(points, profile.parameters, profile.losses, strict=True):
+                svg.dot(px, py, 3, f"f{i}", tip=f"{KINDS[kind]}, k = {k}: {number(v)}")
+        svg.text(x.stop + 9, end + 4, KINDS[kind])
+    return svg
+
+
+def _apart(positions: list[float], room: float) -> list[float]:
+    """The positions, moved until labels there do not touch."""
+    if len(positions) == 2 and abs(positions[0] - positions[1]) < room:
+        middle, sign = sum(positions) / 2, -1 if positions[0] <= positions[1] else 1
+        return [middle + sign * room / 2, middle - sign * room / 2]
+    return positions
+
+
+def folds_figure(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
+    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line.
+
+    Parameters
+    ----------
+    folds : pandas.DataFrame
+        One row a fold, one column a measure whose range is 0 to 1.
+    means : mapping of str to float
+    """
+    names = list(folds.columns)
+    heads = [f"{m} {MEASURES[m].arrow}" for m in names]
+    room = room_for(heads, 240)
+    x = Scale(0, 1, room + 6, WIDTH - 70)
+    words = "; ".join(f"{m} {number(folds[m].min())} to {number(folds[m].max())}" for m in names)
+    svg = Svg("Values by fold", f"Range over {len(folds)} folds: {words}.", 22 + ROW * len(names) + 24)
+    svg.text(WIDTH, 12, "mean", "muted", "end")
+    bottom = 22 + ROW * len(names)
+    for tick in x.ticks(5):
+        svg.line(x(tick), 18, x(tick), bottom, "grid")
+    shown = aligned(means.get(m) for m in names)
+    for i, (m, head) in enumerate(zip(names, heads, strict=True)):
+        at = 20 + ROW * i + ROW / 2
+        svg.text(room, at + 4, head, anchor="end")
+        for fold, value in folds[m].dropna().items():
+            svg.dot(x(value), at, 3.2, "faccent", fill_opacity=0.45, tip=f"{m}, fold {fold}: {number(value)}")
+        if m in means:
+            svg.line(x(means[m]), at - 6, x(means[m]), at + 6, "tick")
+        svg.text(WIDTH, at + 4, shown[i], anchor="end")
+    svg.axis(x, bottom, about=5, label=number)
+    return svg
+
+
+def labels_figure(labels: pd.DataFrame) -> Svg:
+    """What becomes of each label: the instances that have it or are given it, in shares: found, missed, given wrongly.
+
+    Parameters
+    ----------
+    labels : pandas.DataFrame
+        tp, fn, fp, support, f1 by label, in the order to draw. The first thirty are drawn.
+    """
+    drawn = labels.iloc[:TOP]
+    room = room_for(drawn.index, 180) + 10
+    x = Scale(0, 1, room, WIDTH - 118)
+    words = "; ".join(f"{m}: {row.tp:g} found, {row.fn:g} missed, {row.fp:g} given wrongly" for m, row in drawn.iterrows())
+    svg = Svg("What becomes of each label", f"{words}.", 24 + ROW * len(drawn) + 6)
+    at = x.start
+    for class_, opacity, text in (("faccent", None, "found"), ("faccent", 0.28, "missed"), ("fneg", None, "given wrongly")):
+        svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
+        svg.text(at + 14, 12, text, "muted")
+        at += 14 + text_width(text) + 12
+    svg.text(WIDTH - 58, 12, "F1", "muted", "end")
+    svg.text(WIDTH, 12, "support", "muted", "end")
+    for i, (label, row) in enumerate(drawn.iterrows()):
+        top = 22 + i * ROW
+        svg.name(room - 8, top + 12, label, room - 8, anchor="end")
+        start, whole = 0.0, max(row.tp + row.fn + row.fp, 1)
+        parts = (("faccent", None, "found", row.tp), ("faccent", 0.28, "missed", row.fn), ("fneg", None, "given wrongly", row.fp))
+        for class_, opacity, text, n in parts:
+            if n:
+                tip = f"{label}: {n:g} {text}"
+                svg.rect(x(start), top, x(start + n / whole) - x(start), ROW - 5, class_, fill_opacity=opacity, tip=tip)
+            start += n / whole
+        svg.text(WIDTH - 58, top + 12, fixed(row.f1, 3), anchor="end")
+        svg.text(WIDTH, top + 12, f"{row.support:,.0f}", "muted", "end")
+    return svg
+
+
+def standalone(svg: Svg) -> str:
+    """The drawing as a file of its own, with the colours of the page by day and by night."""
+    css = template_text("report.css")
+    colours, drawing = css[: css.index("*{")], css.split("\n\n")[1]
+    style = f"<style>{colours}{drawing}\nsvg{{background:var(--bg);font-family:system-ui,sans-serif}}</style>"
+    head, mark, rest = str(svg.__html__()).partition(">")
+    return f"{head}{mark}{style}{rest}"

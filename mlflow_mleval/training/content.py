@@ -1,0 +1,239 @@
+"""What a run holds of an Evaluation: metrics by step, tags, tables and the run's own report."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import platform
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval import __version__
+from mlflow_mleval.analysis.foldstats import FoldStatistics, fold_statistics
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.report.run.content import RunReport
+from mlflow_mleval.report.run.figures import folds_figure, labels_figure, profile_figure, standalone
+from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
+from mlflow_mleval.tracking import schema
+
+#: Parameters of the binomial profile that are logged as steps at most; the files hold all.
+_STEPS = 100
+#: Of more labels than these, tables hold those that occur.
+_LABELS = 2_000
+#: Whole numbers, because steps are; evenly spread on a logarithmic axis.
+_ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """What a run holds of an Evaluation."""
+
+    ev: Evaluation
+    method: str
+    dataset: str
+    n_train: Mapping[Hashable, int]
+    hierarchy: Hierarchy | None
+
+    @cached_property
+    def parts(self) -> list[Evaluation]:
+        """The evaluation of each fold, without instances."""
+        light = replace(self.ev, instances=None)
+        return [light.fold(key) for key in self.ev.sums]
+
+    @property
+    def has_folds(self) -> bool:
+        return None not in self.ev.sums
+
+    @cached_property
+    def fold_numbers(self) -> list[int]:
+        """The folds as steps of metrics: themselves where they are numbers, else counted from 0."""
+        keys = [key for key in self.ev.sums if key is not None]
+        whole = all(isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**63 for key in keys)
+        return list(keys) if whole else list(range(len(keys)))
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Mean over folds; a measure that some fold lacks has none, for it would be a mean over other data."""
+        if not self.has_folds:
+            return self.ev.measures
+        return {m: v for m, v in self.ev.folds.mean(skipna=False).items() if not math.isnan(v)}
+
+    @cached_property
+    def statistics(self) -> FoldStatistics | None:
+        if len(self.ev.folds) < 2:
+            return None
+        ratio = None
+        if self.n_train:
+            ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
+        return fold_statistics(self.ev.folds, test_to_train=ratio)
+
+    @cached_property
+    def kind(self) -> str | None:
+        """Of the profile; None where class sets were given."""
+        if "pred_sets" in self.ev.inputs:
+            return None
+        return "hard" if self.ev.total.errors is None else "soft"
+
+    def losses(self, family: str, kind: str, **parameters: Any) -> np.ndarray:
+        """The loss profile of each fold, shape (R, P)."""
+        return np.array([part.profile(family, kind=kind, **parameters).losses for part in self.parts])
+
+    @cached_property
+    def ks(self) -> list[int]:
+        n_labels = len(self.ev.label_names)
+        return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
+
+    def curves(self) -> dict[str, dict[int, float]]:
+        """Profiles and what was evaluated, as metrics."""
+        found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
+        if self.kind:
+            for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", _ALPHAS, "alphas")):
+                losses = self.losses(family, self.kind, **{name: steps}).mean(axis=0).tolist()
+                found[schema.PROFILE_PREFIX + family] = dict(zip(steps, losses, strict=True))
+        return found
+
+    def tags(self) -> dict[str, str]:
+        found = {schema.TAG_CONVENTIONS: self.ev.conventions}
+        if self.ev.hierarchy is not None:
+            found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
+        if self.has_folds:
+            text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
+            if len(text) <= schema.MAX_TAG:
+                found[schema.TAG_FOLD_SIZES] = text
+        if self.kind:
+            by_fold = self.losses("binomial", self.kind, ks=self.ks)
+            values = schema.ProfileValues(
+                len(self.ev.label_names), self.kind, self.ks, by_fold.mean(axis=0).tolist(),
+                by_fold.tolist() if self.has_folds else (),
+            )  # fmt: skip
+            found[schema.TAG_PROFILE] = schema.encode_profile(values)
+        return found
+
+    def files(self, tags: Mapping[str, str], instances: bool) -> dict[str, Callable[[], str | bytes]]:
+        """Artifacts by path, made when they are sent."""
+        report = self.report(tags)
+        found = {
+            schema.ARTIFACT_REPORT: lambda: render_run_html(report),
+            schema.ARTIFACT_SUMMARY: lambda: render_run_markdown(report),
+            schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table()),
+            schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
+            schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
+            schema.ARTIFACT_EVALUATION: lambda: _json(_plain(replace(self.ev, instances=None).to_dict())),
+        }
+        figures = {}
+        if len(report.labels):
+            figures["labels"] = lambda: labels_figure(report.labels)
+        if report.profiles:
+            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table().to_csv(index=False)
+            figures["profile"] = lambda: profile_figure(report.profiles)
+        if self.has_folds:
+            found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
+        if self.statistics is not None:
+            found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
+            if len(report.bounded_folds.columns):
+                figures["folds"] = lambda: folds_figure(report.bounded_folds, self.means)
+        if instances:
+            found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
+        found |= {f"{schema.ARTIFACT_FOLDER}/{name}.svg": lambda make=make: standalone(make()) for name, make in figures.items()}
+        return found
+
+    def report(self, tags: Mapping[str, str]) -> RunReport:
+        """The report of the run."""
+        digests = {"SHA-256 of the truth": schema.TAG_DATASET_DIGEST, "SHA-256 of the split": schema.TAG_SPLIT_DIGEST}
+        provenance = {text: tags[key] for text, key in digests.items() if key in tags}
+        versions = {"python": platform.python_version(), "mlflow-mleval": __version__}
+        versions |= {"numpy": np.__version__, "pandas": pd.__version__}
+        provenance["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        return RunReport(self.ev, self.method, self.dataset, self.means, self.statistics, self.hierarchy, provenance, now)
+
+    def label_table(self) -> pd.DataFrame:
+        """One row a label, of many thousand only those with the most instances."""
+        table = self.ev.labels
+        if len(table) > _LABELS:
+            table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(_LABELS, "support")
+        return table.reset_index()
+
+    def measure_table(self) -> pd.DataFrame:
+        """One row a measure: the value that counts, which way is better, and the value over all instances."""
+        rows = [(m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v) for m, v in self.ev.measures.items()]
+        table = pd.DataFrame(rows, columns=["measure", "value", "better", "family", "over_all_instances"])
+        if self.statistics is None:
+            return table
+        columns = ["std", "low", "high", "corrected_low", "corrected_high"]
+        return table.join(self.statistics.table[columns], on="measure")
+
+    def fold_table(self) -> pd.DataFrame:
+        """One row a fold: its number and name, sizes, measures."""
+        table = self.ev.folds.reset_index(drop=True)
+        table.insert(0, "fold", self.fold_numbers)
+        table.insert(1, "name", [str(key) for key in self.ev.folds.index])
+        table.insert(2, "n_instances", self.ev.fold_sizes.to_numpy())
+        if self.n_train:
+            table.insert(3, "n_train", [int(n) for n in self.n_train.values()])
+        return table
+
+    def counts(self) -> pd.DataFrame:
+        """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that occur there."""
+        tables = [part.labels[["tp", "fp", "fn", "tn"]].reset_index() for part in self.parts]
+        if len(self.ev.label_names) > _LABELS:
+            tables = [table[table[["tp", "fp", "fn"]].any(axis=1)] for table in tables]
+        for number, table in zip(self.fold_numbers, tables, strict=False):
+            table.insert(0, "fold", number)
+        return pd.concat(tables, ignore_index=True).astype({"label": str})
+
+    def profile_table(self) -> pd.DataFrame:
+        """Loss by family, kind and parameter over all instances."""
+        kinds = ["hard", *(["soft"] if self.kind == "soft" else [])]
+        rows = []
+        for family in ("binomial", "polynomial"):
+            for kind in kinds:
+                profile = self.ev.profile(family, kind=kind)
+                rows += [(family, kind, p, v) for p, v in zip(profile.parameters, profile.losses, strict=True)]
+        return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """The value with names that JSON does not know turned into text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+def _log_table(table: pd.DataFrame) -> str:
+    """A table as MLflow's log_table writes it."""
+    rows = [[None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row] for row in table.to_numpy(object)]
+    return _json({"columns": [str(c) for c in table.columns], "data": rows})
+
+
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its index as the first column; values that parquet cannot mix in a column as text."""
+    table = table.reset_index(names="instance")
+    mixed = [name for name in table if table[name].dtype == object]
+    return table.assign(**{name: table[name].map(str) for name in mixed})
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False)
+    return buffer.getvalue()
