@@ -1,0 +1,191 @@
+"""Make the README's pictures: a report, and what MLflow's own pages show of evaluated runs, from a real server and browser.
+
+Runs the demo on the published study and cross-validates five methods on real data: scikit-learn's handwritten digits, where the
+labels of an image are the segments a to g that its digit lights in a seven-segment display. Needs Chromium, chromedriver and
+selenium; takes about two minutes.
+
+    python examples/pictures/make_pictures.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import numpy as np
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.neighbors import KNeighborsClassifier
+
+import mlflow_mleval as mleval
+
+HERE = Path(__file__).resolve().parent
+SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--hide-scrollbars")  # fmt: skip
+# The classic pages, and no chat window over them.
+CLASSIC = "workflowType=machine_learning"
+NO_CHAT = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+
+
+class LabelPowerset(ClassifierMixin, BaseEstimator):
+    """Every set of labels that occurs is one class; the score of a label is the probability of the sets that hold it."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, Y):
+        self.sets_, classes = np.unique(Y, axis=0, return_inverse=True)
+        self.estimator.fit(X, classes.ravel())
+        return self
+
+    def predict(self, X):
+        return self.sets_[self.estimator.predict(X)]
+
+    def predict_proba(self, X):
+        return np.clip(self.estimator.predict_proba(X) @ self.sets_, 0, 1)
+
+
+def cross_validate_digits(experiment: str = "digits", folds: int = 10) -> dict[str, mleval.Evaluation]:
+    """Five methods on one dataset, a run each, in the store that MLFLOW_TRACKING_URI names."""
+    X, digits = load_digits(return_X_y=True)
+    Y = np.array([[segment in SEGMENTS[digit] for segment in "abcdefg"] for digit in digits], dtype=int)
+    linear = LogisticRegression(max_iter=1000)
+    methods = {
+        "binary relevance": MultiOutputClassifier(linear),
+        "classifier chain": ClassifierChain(linear),
+        "label powerset": LabelPowerset(linear),
+        "random forest": RandomForestClassifier(random_state=0),
+        "nearest neighbours": KNeighborsClassifier(),
+    }
+    cv = KFold(folds, shuffle=True, random_state=0)
+    return {
+        name: mleval.cross_validate(estimator, X / 16, Y, cv=cv, method=name, dataset="digits", label_names=list("abcdefg"),
+                                    experiment_name=experiment)
+        for name, estimator in methods.items()
+    }  # fmt: skip
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """MLflow's server on the store in the folder, as `mlflow server` starts it there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
+    with open(folder / "server.log", "wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
+                                   env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                if urlopen(f"{url}/health", timeout=2).status == 200:
+                    break
+            except OSError:
+                time.sleep(0.2)
+        yield url
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(30)
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    chrome = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_CHAT})
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+def size(chrome: webdriver.Chrome, width: int, height: int) -> None:
+    chrome.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    )
+
+
+def wait(chrome: webdriver.Chrome, found, seconds: int = 60):
+    return WebDriverWait(chrome, seconds).until(found)
+
+
+def open_report(chrome: webdriver.Chrome, url: str, experiment_id: str, run_id: str) -> None:
+    """The report in its run's artifact page; the browser is left inside the frame."""
+    chrome.get(f"{url}/#/experiments/{experiment_id}/runs/{run_id}/artifacts/mleval_report.html?{CLASSIC}")
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "iframe[sandbox]"))
+    chrome.switch_to.frame(chrome.find_element(By.CSS_SELECTOR, "iframe[sandbox]"))
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "details.section"))
+
+
+def open_charts(chrome: webdriver.Chrome, url: str, experiment_id: str, search: str) -> None:
+    """The chart view of an experiment, with the charts whose name holds the text."""
+    chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=CHART")
+    box = wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "input[placeholder='Search metric charts']"))[0]
+    box.send_keys(search)
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, ".js-plotly-plot .scatterlayer .trace"))
+
+
+def open_table(chrome: webdriver.Chrome, url: str, experiment_id: str) -> None:
+    """The table of tables: labels or measures of several runs, column beside column."""
+    chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=ARTIFACT")
+
+
+def open_comparison(chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str]) -> None:
+    """What the button Compare opens for the runs."""
+    runs, experiments = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
+    chrome.get(f"{url}/#/compare-runs?runs={runs}&experiments={experiments}&{CLASSIC}")
+    wait(chrome, lambda d: "Comparing" in d.find_element(By.TAG_NAME, "body").text)
+
+
+def make(pictures: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder / 'mlflow.db'}"
+        subprocess.run([sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo", "-q"], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        with browser(folder / "chrome") as chrome:
+            chrome.get((folder / "mleval_report.html").as_uri())
+            size(chrome, 1200, 1000)
+            bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
+            size(chrome, 1200, int(bottom) + 8)
+            chrome.save_screenshot(str(pictures / "report.png"))
+            with server(folder) as url:
+                from mlflow import MlflowClient
+
+                os.environ["MLFLOW_TRACKING_URI"] = url
+                client = MlflowClient(url)
+                study = client.get_experiment_by_name("madjarov2012").experiment_id
+                (report,) = client.search_runs([study], "tags.`mleval.kind` = 'report'")
+                size(chrome, 1400, 900)
+                open_report(chrome, url, study, report.info.run_id)
+                chrome.switch_to.default_content()
+                time.sleep(2)
+                chrome.save_screenshot(str(pictures / "ui_report.png"))
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
