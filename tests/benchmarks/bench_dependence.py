@@ -7,39 +7,18 @@ from __future__ import annotations
 
 import sys
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from timing import best, peak
 
 from mlflow_mleval.measures.capacities import Capacity, choquet_loss
 from mlflow_mleval.measures.dependence import error_histogram, loss_profile, profile_from_histogram
 from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
 
 YEAST = Path(__file__).parents[3] / "shared" / "data" / "mulan" / "yeast.arff"
-REPEATS = 9
-
-
-def best(*calls: Callable[[], object]) -> list[float]:
-    """The least of several times of each call, in seconds, taken in turns so that a busy machine slows all alike."""
-    times = [[] for _ in calls]
-    for _ in range(REPEATS):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            taken.append(time.perf_counter() - start)
-    return [min(taken) for taken in times]
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Memory at its highest above the start, in MB."""
-    tracemalloc.start()
-    call()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found / 1e6
 
 
 def yeast() -> tuple[np.ndarray, np.ndarray, str]:

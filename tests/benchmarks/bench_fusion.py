@@ -11,12 +11,10 @@ the size of the published study (12 methods, 11 datasets, 16 measures) within a 
 from __future__ import annotations
 
 import sys
-import time
-import tracemalloc
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from timing import best, peak
 
 from mlflow_mleval.analysis import stability
 from mlflow_mleval.analysis.fusion import fuse
@@ -25,27 +23,6 @@ from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.study import Study
 
 SECONDS, MEGABYTES, ARGSORTS = 0.2, 20, 8
-REPEATS = 7
-
-
-def best(*calls: Callable[[], object], repeats: int = REPEATS) -> list[float]:
-    """The least of several times of each call, in seconds, taken in turns so that a busy machine slows all alike."""
-    times = [[] for _ in calls]
-    for _ in range(repeats):
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            taken.append(time.perf_counter() - start)
-    return [min(taken) for taken in times]
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Memory at its highest above the start, in MB."""
-    tracemalloc.start()
-    call()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found / 1e6
 
 
 def study(methods: int, datasets: int = 11) -> Study:

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import sys
-import time
-import tracemalloc
 import warnings
 from collections.abc import Callable
 
@@ -15,29 +13,11 @@ import numpy as np
 import pandas as pd
 from statsmodels.multivariate.manova import MANOVA
 from statsmodels.stats.multivariate import test_mvmean
+from timing import best, peak
 
 from mlflow_mleval import Study, compare_folds, hotelling_pairs, manova, mardia
 
 SAMPLE = 500
-
-
-def best(call: Callable[[], object], repeats: int = 9) -> float:
-    """The least of several times, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Memory at its highest above the start, in MB."""
-    tracemalloc.start()
-    call()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found / 1e6
 
 
 def main() -> int:
@@ -48,7 +28,7 @@ def main() -> int:
 
     def row(what: str, call: Callable[[], object], bound: float, peer: str = "", peer_time: float = 0, repeats: int = 9) -> None:
         nonlocal missed
-        took = best(call, repeats)
+        (took,) = best(call, repeats=repeats)
         late = took > bound
         missed |= late
         said = f"{peer}: {peer_time:.3g} s, {peer_time / took:.3g} times as long" if peer else ""
@@ -56,7 +36,7 @@ def main() -> int:
 
     pairs = list(zip(*np.triu_indices(500, 1), strict=True))
     some = [pairs[i] for i in rng.choice(len(pairs), SAMPLE, replace=False)]
-    loop = best(lambda: [test_mvmean(x[a] - x[b]) for a, b in some], 2) * len(pairs) / SAMPLE
+    loop = best(lambda: [test_mvmean(x[a] - x[b]) for a, b in some], repeats=2)[0] * len(pairs) / SAMPLE
     row(
         "all 124,750 T2 of 500 methods, 10 folds, 4 measures", lambda: hotelling_pairs(x, ratio=1 / 9), 0.3,
         f"statsmodels test_mvmean, from {SAMPLE} pairs", loop,
@@ -65,7 +45,7 @@ def main() -> int:
     row("the same with post hoc t tests of each measure, Holm-corrected", with_posthoc, 0.6)
     frame = pd.DataFrame(x[:100].reshape(-1, 4), columns=list("abcd"))
     frame["method"], frame["fold"] = np.repeat(np.arange(100), 10), np.tile(np.arange(10), 100)
-    theirs = best(lambda: MANOVA.from_formula("a+b+c+d ~ C(method) + C(fold)", frame).mv_test(), 1)
+    theirs = best(lambda: MANOVA.from_formula("a+b+c+d ~ C(method) + C(fold)", frame).mv_test(), repeats=1)[0]
     row("MANOVA of the same", lambda: manova(x, ratio=1 / 9), 0.05, "statsmodels, of 100 methods only", theirs)
     row("Mardia of the same", lambda: mardia(x), 0.05)
     index = pd.MultiIndex.from_product([["d"], [f"m{i}" for i in range(100)], range(10)], names=["dataset", "method", "fold"])

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import sys
-import time
-import tracemalloc
 from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 from scipy import stats
+from timing import best, peak
 
 from mlflow_mleval.analysis.cliques import cliques
 from mlflow_mleval.analysis.paired import wilcoxon_pairs
@@ -22,31 +21,12 @@ from mlflow_mleval.analysis.ranks import friedman, nemenyi, range_sf
 SAMPLE = 200
 
 
-def best(call: Callable[[], object], repeats: int = 5) -> float:
-    """The least of several times, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Memory at its highest above the start, in MB."""
-    tracemalloc.start()
-    call()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found / 1e6
-
-
 def per_pair(call: Callable[[int, int], object], m: int) -> float:
     """Seconds that a loop over all pairs of m methods would take, from a sample of them."""
     a, b = np.triu_indices(m, 1)
     some = np.random.default_rng(0).choice(len(a), SAMPLE, replace=False)
     pairs = list(zip(a[some], b[some], strict=True))
-    return best(lambda: [call(i, j) for i, j in pairs], 2) * len(a) / SAMPLE
+    return best(lambda: [call(i, j) for i, j in pairs], repeats=2)[0] * len(a) / SAMPLE
 
 
 def main() -> int:
@@ -56,7 +36,7 @@ def main() -> int:
 
     def row(what: str, call: Callable[[], object], bound: float, peer: str, peer_time: float) -> None:
         nonlocal missed
-        took = best(call)
+        (took,) = best(call)
         late = took > bound
         missed |= late
         verdict = "MISSED" if late else "ok"
@@ -77,7 +57,7 @@ def main() -> int:
         lambda: friedman(ranks),
         1.0,
         "scipy friedmanchisquare",
-        best(lambda: stats.friedmanchisquare(*ranks.T)),
+        best(lambda: stats.friedmanchisquare(*ranks.T))[0],
     )
     smooth = rng.random((30, 200))
     row(
@@ -106,7 +86,7 @@ def main() -> int:
         lambda: cliques(apart),
         1.0,
         "networkx find_cliques",
-        best(lambda: list(nx.find_cliques(graph)), 1),
+        best(lambda: list(nx.find_cliques(graph)), repeats=1)[0],
     )
     q = np.linspace(0, 40, 60)
     error = max(

@@ -1,0 +1,27 @@
+"""Time and memory of calls, as all benchmarks take them."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+
+def best(*calls: Callable[[], object], repeats: int = 7) -> list[float]:
+    """The least of several times of each call, in seconds, taken in turns so that a busy machine slows all alike."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for call, taken in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - start)
+    return [min(taken) for taken in times]
+
+
+def peak(call: Callable[[], object]) -> float:
+    """Memory at its highest above the start, in MB."""
+    tracemalloc.start()
+    call()
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found / 1e6
