@@ -1,0 +1,329 @@
+"""How sure ranks are: sets of ranks that hold for all methods at once, and PROMETHEE ranks when folds are drawn again.
+
+Mogstad, Romano, Shaikh & Wilhelm (2024), "Inference for ranks", Review of Economic Studies 91, for ranks from tests of all pairs;
+Westfall & Young (1993), "Resampling-based multiple testing", for the maximum of their statistics; Efron & Tibshirani (1993), "An
+introduction to the bootstrap"; Nadeau & Bengio (2003) for folds that share training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from mlflow_mleval.analysis.flows import tied_places, tied_ranks
+from mlflow_mleval.analysis.folds import _digests, _protocol, _runs_of, _unpaired
+from mlflow_mleval.analysis.fusion import Fusion
+from mlflow_mleval.analysis.paired import pair_differences
+from mlflow_mleval.analysis.promethee import promethee
+from mlflow_mleval.analysis.scatter import checked_ratio
+from mlflow_mleval.study import some
+from mlflow_mleval.validation import probability
+
+Array = NDArray[np.float64]
+#: Statistics of sign changes this close to the observed one are equal to it: they are sums in another order.
+EQUAL = 1e-9
+#: Statistics that are in memory at once.
+BLOCK = 2**21
+
+
+@dataclass(frozen=True)
+class RankConfidence:
+    """Sets of ranks that hold for all methods at once.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        By method, best first: mean, rank (of the mean, ties averaged), low and high (ranks that the data allow for).
+    pairs : pandas.DataFrame
+        One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of pairs).
+    alpha : float
+    n_datasets : int
+    n_draws : int
+        Sign changes that were made; all there are where `exact`.
+    exact : bool
+    seed : int
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    pairs: pd.DataFrame
+    alpha: float
+    n_datasets: int
+    n_draws: int
+    exact: bool
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> list[Hashable]:
+        """The methods that may be the best."""
+        return self.table.index[self.table["low"] == 1].tolist()
+
+    def verdict(self) -> str:
+        """What the sets say, in a sentence."""
+        best = self.best
+        who = f"{best[0]} is the best" if len(best) == 1 else f"the best is one of {len(best)} ({some(best)})"
+        return (
+            f"With confidence {1 - self.alpha:g} for all {len(self.table)} methods at once, {who}; this is about means over "
+            f"datasets drawn as these {self.n_datasets} were."
+        )
+
+
+def rank_confidence(
+    table: ArrayLike | pd.DataFrame,
+    *,
+    minimize: bool = False,
+    alpha: float = 0.05,
+    n_draws: int = 9_999,
+    seed: int = 0,
+) -> RankConfidence:
+    r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et al. 2024).
+
+    A method cannot be better than the methods that are separated from it on the better side, nor worse than those on the other.
+    All pairs are tested together: the signs of all differences change dataset by dataset, and the largest
+    :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` over pairs corrects for their number (step-down). No p-value is smaller than
+    :math:`2/2^D` with D datasets, however many pairs there are: more than five datasets can separate pairs.
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets, methods)
+        Values of one measure, larger is better; or ranks of the methods on each dataset, with `minimize`.
+    minimize : bool
+        Whether smaller is better instead.
+    alpha : float
+        1 - alpha is the confidence that every set holds the rank of its method's mean.
+    n_draws : int
+        Random sign changes; all :math:`2^{D-1}` are made instead where these are fewer.
+    seed : int
+
+    Returns
+    -------
+    RankConfidence
+
+    Raises
+    ------
+    ValueError
+        Empty cells, fewer than two datasets or methods.
+
+    Notes
+    -----
+    Exact where the differences of all pairs are symmetric about zero together; approximate where they are skewed.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [9, 8, 9, 7, 9, 8, 9], "b": [8, 9, 8, 8, 8, 7, 9], "c": [1, 2, 3, 1, 2, 3, 1]})
+    >>> rank_confidence(table).table[["low", "high"]].to_dict("index")
+    {'a': {'low': 1, 'high': 2}, 'b': {'low': 1, 'high': 2}, 'c': {'low': 3, 'high': 3}}
+    """
+    probability(alpha, "alpha")
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    frame, a, b, difference, _ = pair_differences(table, minimize)
+    n, m = frame.shape
+    exact = n - 1 <= np.log2(n_draws)
+    pvalue, made = _largest(difference, n_draws, seed, exact)
+    better = difference.sum(axis=1) > 0
+    apart = pvalue <= alpha
+    winner, loser = np.where(better, a, b)[apart], np.where(better, b, a)[apart]
+    mean = frame.mean()
+    rows = pd.DataFrame({
+        "mean": mean, "rank": tied_ranks((mean if minimize else -mean).to_numpy()),
+        "low": 1 + np.bincount(loser, minlength=m), "high": m - np.bincount(winner, minlength=m),
+    })  # fmt: skip
+    pairs = pd.DataFrame({
+        "method_a": frame.columns[a], "method_b": frame.columns[b], "mean_difference": difference.mean(axis=1), "pvalue": pvalue,
+    })  # fmt: skip
+    warnings = []
+    if (smallest := 2 / 2**n) > alpha:
+        needed = int(np.ceil(1 - np.log2(alpha)))
+        warnings.append(f"{n} datasets cannot separate any pair: no p-value is below {smallest:.3g}. It takes {needed} datasets.")
+    elif 1 / (made + 1) > alpha:
+        warnings.append(f"{made} draws cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
+    return RankConfidence(
+        rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, bool(exact), seed, tuple(warnings)
+    )
+
+
+def _largest(difference: Array, n_draws: int, seed: int, exact: bool) -> tuple[Array, int]:
+    """Step-down p-values of all pairs by the largest statistic under common changes of sign, and how many were made."""
+    n = difference.shape[1]
+    if exact:
+        flips = np.array(list(product((1.0, -1.0), repeat=n - 1))).reshape(-1, n - 1)
+        signs = np.column_stack([np.ones(len(flips)), flips])
+    else:
+        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(n_draws, n))
+    length = np.sqrt((difference**2).sum(axis=1, keepdims=True))
+    unit = np.divide(difference, length, out=np.zeros_like(difference), where=length > 0)
+    statistic = np.abs(unit.sum(axis=1))
+    order = np.argsort(statistic, kind="stable")
+    counts = np.empty(len(order))
+    largest = np.zeros(len(signs))
+    step = max(1, BLOCK // len(signs))
+    for start in range(0, len(order), step):  # by rising statistic: the maximum is over the pairs up to each
+        at = order[start : start + step]
+        drawn = np.abs(unit[at] @ signs.T)
+        np.maximum(drawn[0], largest, out=drawn[0])
+        np.maximum.accumulate(drawn, axis=0, out=drawn)
+        largest = drawn[-1]
+        counts[at] = (drawn >= statistic[at, None] - EQUAL).sum(axis=1)
+    counts[order] = np.maximum.accumulate(counts[order][::-1])[::-1]
+    return (counts / len(signs) if exact else (counts + 1) / (len(signs) + 1)), len(signs)
+
+
+@dataclass(frozen=True)
+class RankBootstrap:
+    """PROMETHEE ranks when folds are drawn again.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        By method, best first: rank and mean_rank of the fusion; low and high (interval of the rank at 1 - alpha), p_best (share
+        of draws in which it is first; ties share).
+    acceptability : pandas.DataFrame
+        Methods x ranks: share of draws. Methods that tie share the places they cover.
+    draws : pandas.DataFrame
+        Draws x methods: mean rank over datasets.
+    ratios : dict of str to float
+        By dataset: n_test / n_train that widened the spread.
+    alpha : float
+    n_draws, seed : int
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    acceptability: pd.DataFrame
+    draws: pd.DataFrame
+    ratios: dict[str, float]
+    alpha: float
+    n_draws: int
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+    def verdict(self) -> str:
+        """What the draws say, in a sentence."""
+        first = self.table.iloc[0]
+        low, high = int(np.floor(first.low)), int(np.ceil(first.high))
+        stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
+        return (
+            f"{self.table.index[0]} is first in {first.p_best:.0%} of {self.n_draws} draws of the folds and has {stays} in "
+            f"{1 - self.alpha:.0%} of them; this is about other splits of the same {len(self.ratios)} datasets, not about other "
+            "datasets."
+        )
+
+
+def bootstrap_ranks(
+    fusion: Fusion, *, ratio: float | None = None, alpha: float = 0.05, n_draws: int = 500, seed: int = 0
+) -> RankBootstrap:
+    r"""The PROMETHEE ranking when the folds of each dataset are drawn again, with replacement, the same for all methods.
+
+    Everything is computed again in each draw: thresholds, weights, flows, ranks. With means :math:`\bar x` over R folds and
+    :math:`\bar x^*` over drawn ones, values become :math:`x + \sqrt{(1 + R \cdot ratio) R/(R-1)}\,(\bar x^* - \bar x)`: they vary
+    as the corrected variance of Nadeau & Bengio (2003) says, about the values that the fusion ranks.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        What `fuse` returned, of a study with folds. Cells without all folds of their dataset (such as those that a policy filled)
+        keep their values.
+    ratio : float, optional
+        n_test / n_train of a fold; 0: folds are independent. By default what the runs of the study say, else that of one
+        cross-validation, 1 / (R - 1).
+    alpha : float
+        Intervals of ranks are at 1 - alpha.
+    n_draws, seed : int
+        One draw takes about two milliseconds a dataset.
+
+    Returns
+    -------
+    RankBootstrap
+
+    Raises
+    ------
+    ValueError
+        No dataset has two folds that several methods share.
+
+    Examples
+    --------
+    >>> from mlflow_mleval.analysis.fusion import fuse
+    >>> from mlflow_mleval.study import Study
+    >>> index = pd.MultiIndex.from_product([["d"], ["a", "b"], range(5)], names=["dataset", "method", "fold"])
+    >>> folds = pd.DataFrame({"f1": [.6, .7, .6, .7, .6, .5, .6, .5, .6, .5]}, index)
+    >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"f1": "max"}, folds=folds)
+    >>> bootstrap_ranks(fuse(study), n_draws=100).table["p_best"].to_dict()
+    {'a': 1.0, 'b': 0.0}
+    """
+    probability(alpha, "alpha")
+    if n_draws < 1:
+        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    ratio = checked_ratio(ratio)
+    study, methods = fusion.study, list(fusion.ranking.index)
+    rng = np.random.default_rng(seed)
+    total = np.zeros((n_draws, len(methods)))
+    ratios: dict[str, float] = {}
+    fixed, assumed, unpaired = [], [], []
+    for dataset in study.datasets:
+        values = study.values.loc[dataset].reindex(methods)
+        by_fold, kept = _folds(fusion, dataset, methods)
+        fixed += [f"{methods[i]} on {dataset}" for i in np.flatnonzero(~kept)]
+        if not kept.any():
+            total += fusion.ranks.loc[dataset, methods].to_numpy()
+            continue
+        n_folds = by_fold.shape[1]
+        having = [name for name, has in zip(methods, kept, strict=True) if has]
+        runs = _runs_of(study, dataset, having)
+        how = _protocol(runs, n_folds, None, ratio)[0]
+        ratios[dataset] = how.ratio or 0.0
+        assumed += [] if how.known or ratio is not None else [dataset]
+        unpaired += [] if _unpaired(_digests(runs, having), having)[0] is None else [dataset]
+        weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_draws) / n_folds
+        spread = np.sqrt((1 + n_folds * ratios[dataset]) * n_folds / (n_folds - 1))
+        moved = spread * np.einsum("dr,irj->dij", weights, by_fold - by_fold.mean(axis=1, keepdims=True))
+        moved[:, ~kept] = 0.0
+        for draw in range(n_draws):
+            total[draw] += promethee(values + moved[draw], study.minimize, **fusion.options).flows["rank"].to_numpy()
+    if not ratios:
+        raise ValueError("`fusion` must have a dataset with two folds that two methods share, got none. Log values by fold.")
+    mean_rank = total / len(study.datasets)
+    best, worst = tied_places(mean_rank)
+    share = np.zeros((len(methods), len(methods)))
+    for place in range(len(methods)):
+        share[:, place] = np.where((best <= place) & (place <= worst), 1 / (worst - best + 1), 0).mean(axis=0)
+    rank = tied_ranks(mean_rank)
+    low, high = np.quantile(rank, [alpha / 2, 1 - alpha / 2], axis=0, method="nearest")
+    table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])
+    shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
+    doubts = _doubts(fixed, assumed, unpaired, len(study.datasets) - len(ratios))
+    return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_draws, seed, doubts)
+
+
+def _folds(fusion: Fusion, dataset: str, methods: Sequence[Hashable]) -> tuple[Array, NDArray[np.bool_]]:
+    """Values of the measures on one dataset, methods x folds x measures, and which methods have them all, if two or more do."""
+    study = fusion.study
+    none = np.zeros((len(methods), 0, len(study.measures))), np.zeros(len(methods), dtype=bool)
+    if study.folds is None or dataset not in study.folds.index.get_level_values(0):
+        return none
+    table = study.folds.loc[dataset].reindex(columns=study.measures)
+    keys = table.index.get_level_values(1).unique()
+    full = table.reindex(pd.MultiIndex.from_product([methods, keys])).to_numpy().reshape(len(methods), len(keys), -1)
+    kept = np.isfinite(full).all(axis=(1, 2))
+    if len(keys) < 2 or kept.sum() < 2:
+        return none
+    return np.where(kept[:, None, None], full, 0.0), kept
+
+
+def _doubts(fixed: Sequence[str], assumed: Sequence[str], unpaired: Sequence[str], without: int) -> tuple[str, ...]:
+    found = []
+    if fixed:
+        found.append(f"{len(fixed)} cells do not have all folds of their dataset and keep their values: {some(fixed)}.")
+    if without:
+        found.append(f"{without} datasets have no folds to draw from and keep their ranks: the ranking varies too little.")
+    if assumed:
+        found.append(f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need a ratio.")
+    if unpaired:
+        found.append(f"Methods were run on different splits, yet folds are drawn as if they were the same, on {some(unpaired)}.")
+    return tuple(found)
