@@ -2,17 +2,28 @@
 
 import io
 import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mlflow import MlflowClient
+from scipy import sparse, stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval.errors import StoreError
+from mlflow_mleval.analysis.foldstats import fold_statistics
+from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.tracking import log, schema
+from mlflow_mleval.training.log import split_digest, truth_digest
 
 
 def made(n=200, k=6, folds=5, seed=0, **options):
@@ -66,7 +77,7 @@ def test_what_a_run_holds(client):
     indices = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
     run_id = mleval.log_evaluation(
         ev, method="BR", dataset="yeast", experiment_name="x", y_true=y, test_indices=indices, n_train=160,
-        log_instances=True, tags={"note": "mine"},
+        log_instances=True, tags={"note": "mine", "mleval.status": "dnf", "mleval.conventions": "mulan"},
     )
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED" and run.info.run_name == "BR · yeast"
@@ -130,9 +141,10 @@ def test_the_same_again_changes_nothing(client):
     assert client.get_run(run_id).to_dictionary() == before[0].to_dictionary()
 
 
-def test_the_active_run_takes_it_and_stays_active(client):
+def test_the_active_run_takes_it_and_stays_active(client, monkeypatch):
     ev, _ = made(folds=0)
-    mlflow.set_experiment("mine")
+    client.create_experiment("mine")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
     with mlflow.start_run() as run:
         mlflow.log_metric("loss", 0.5)
         assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == run.info.run_id
@@ -144,3 +156,279 @@ def test_the_active_run_takes_it_and_stays_active(client):
     created = mleval.log_evaluation(ev, method="LP", dataset="yeast")
     assert client.get_run(created).info.experiment_id == run.info.experiment_id
     assert client.get_run(new).info.status == client.get_run(created).info.status == "FINISHED"
+
+
+def test_the_run_of_the_environment_takes_it(client, monkeypatch):
+    ev, _ = made(folds=0)
+    run = client.create_run("0")
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
+    assert mleval.log_evaluation(ev, method="BR", dataset="yeast") == run.info.run_id
+    assert client.get_run(run.info.run_id).info.status == "RUNNING"
+
+
+def test_what_is_not_finite_is_not_logged(client):
+    rng = np.random.default_rng(0)
+    y, s = rng.random((60, 4)) < 0.4, rng.random((60, 4))
+    s[:20] *= 2  # the first fold has scores outside [0, 1]
+    ev = mleval.evaluate(y, s, folds=np.arange(60) // 20)
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x")
+    assert all(np.isfinite(m[2]) and abs(m[2]) < 1e300 for m in history(client, run_id))
+    payload = log.Payload("CC", "d", {"f1": np.nan, "recall": np.inf, "precision": 0.5}, [1, 2], {"f1": [np.nan, 0.25]})
+    run = client.get_run(log.write(payload, experiment_name="x"))
+    assert run.data.metrics == {"mleval/precision": 0.5, "mleval.fold/f1": 0.25}
+    assert np.isnan(schema.decode_folds(run.data.tags["mleval.folds"]).values["f1"][0])
+
+
+def test_names_of_all_kinds(client):
+    labels = ["<b>", "a/b", "../..", "x" * 3000, "木村 🚀", "=1+1"]
+    rng = np.random.default_rng(0)
+    ev = mleval.evaluate(rng.random((40, 6)) < 0.4, rng.random((40, 6)), label_names=labels, folds=["a", "b", "c/d", "é"] * 10)
+    run_id = mleval.log_evaluation(ev, method="<img src=x>\n", dataset="../etc 名前", experiment_name="x", log_instances=True)
+    study = mleval.load_study(experiment_names=["x"])
+    assert (study.methods, study.datasets) == (["<img src=x>\n"], ["../etc 名前"])
+    assert study.folds["f1"].tolist() == ev.folds["f1"].tolist()
+    folds = parquet(run_id, "mleval/folds.parquet")
+    assert folds["name"].tolist() == ["a", "b", "c/d", "é"] and folds["fold"].tolist() == [0, 1, 2, 3]
+    assert client.load_table("1", "mleval/labels.json", [run_id])["label"].tolist() == labels
+    assert parquet(run_id, "mleval/instances.parquet")["fold"].tolist() == ev.instances["fold"].tolist()
+    assert {p.split("/")[0] for p in artifacts(run_id)} == {"mleval", "mleval_report.html", "mleval_summary.md"}
+
+
+def test_class_sets_with_a_hierarchy(client):
+    h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog"), ("plant", "rose")])
+    ev = mleval.evaluate_hierarchical([["cat"], ["dog"], ["rose"], ["cat"]], [["dog"], ["dog"], ["rose"], ["rose"]], h)
+    run_id = mleval.log_evaluation(ev, method="flat", dataset="pets", experiment_name="x", hierarchy=h)
+    study = mleval.load_study(experiment_names=["x"])
+    assert study.values.loc[("pets", "flat")].to_dict() == {m: ev.measures[m] for m in study.measures}
+    tags = client.get_run(run_id).data.tags
+    other = mleval.evaluate_hierarchical([["cat"]], [["dog"]], h, max_distance=3)
+    second = mleval.log_evaluation(other, method="deep", dataset="pets", experiment_name="x")
+    assert tags["mleval.hierarchy_digest"] != client.get_run(second).data.tags["mleval.hierarchy_digest"]
+    with pytest.raises(IncomparableRunsError, match="different hierarchies"):
+        mleval.load_study(experiment_names=["x"])
+    assert "animal › dog" in artifact(run_id, "mleval_report.html")
+
+
+def test_chosen_measures_only(client):
+    ev, _ = made()
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x", measures=["ranking", "f1"])
+    names = {k.removeprefix("mleval/") for k in client.get_run(run_id).data.metrics if k.startswith("mleval/")}
+    assert names == {"one_error", "coverage", "ranking_loss", "average_precision", "f1"}
+    assert set(mleval.load_study(experiment_names=["x"]).folds) == names
+
+
+def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
+    ev, y = made()
+    good = {"method": "BR", "dataset": "d", "experiment_name": "x"}
+    for change, error, text in (
+        ({"method": ""}, ValueError, "`method` must be a name .* is empty"),
+        ({"method": 3}, TypeError, "`method` must be text, got int"),
+        ({"dataset": "x" * 9000}, ValueError, "`dataset` must be a name"),
+        ({"run_id": "0" * 32}, ValueError, "must not both be given"),
+        ({"y_true": y[:, :2]}, ValueError, "`y_true` must have the 6 labels"),
+        ({"y_true": y[:10]}, ValueError, "`y_true` must hold at least the 40 instances of a fold"),
+        ({"n_train": [1, 2]}, ValueError, "`n_train` must hold one value for each of the 5 folds"),
+        ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
+        ({"test_indices": [[0]] * 5}, ValueError, "`test_indices` must hold the 40 instances of fold 0, got 1"),
+        ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold an array of row numbers"),
+        ({"measures": ["f2"]}, ValueError, "`measures` must be names .* got 'f2'"),
+        ({"hierarchy": mleval.Hierarchy([("a", "b")])}, ValueError, "`hierarchy` must hold the labels"),
+    ):
+        with pytest.raises(error, match=text):
+            mleval.log_evaluation(ev, **good | change)
+    with pytest.raises(TypeError, match="`ev` must be an Evaluation, got dict"):
+        mleval.log_evaluation({}, method="BR", dataset="d")
+    with pytest.raises(ValueError, match="kept no instances"):
+        mleval.log_evaluation(made(instances=False)[0], **good, log_instances=True)
+    assert client.get_experiment_by_name("x") is None
+    with pytest.raises(StoreError, match="cannot read the store"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id="0" * 32)
+    run = client.create_run("0", tags={"mleval.kind": "report"})
+    with pytest.raises(StoreError, match="holds a report already"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
+    newer = client.create_run("0", tags={"mleval.schema": "99"})
+    with pytest.raises(StoreError, match="has schema 99"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=newer.info.run_id)
+    client.delete_run(run.info.run_id)
+    with pytest.raises(StoreError, match="is deleted"):
+        mleval.log_evaluation(ev, method="BR", dataset="d", run_id=run.info.run_id)
+
+
+# ---- digests ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_digest_of_the_truth_is_that_of_the_data_not_of_its_form():
+    ev, y = made()
+    forms = [y, y.astype(float), y.tolist(), sparse.csr_array(y), sparse.coo_matrix(y), pd.DataFrame(y.astype(int))]
+    assert len({truth_digest(form, ev) for form in forms}) == 1
+    other = y.copy()
+    other[7, 3] ^= True
+    renamed, _ = made(label_names=list("abcdef"))
+    digests = {truth_digest(y, ev), truth_digest(other, ev), truth_digest(y[::-1], ev), truth_digest(y, renamed)}
+    assert len(digests) == 4
+
+
+def test_the_digest_of_the_split_is_that_of_its_parts():
+    ev, _ = made()
+    parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
+    same = [parts, [p[::-1] for p in parts], [p.tolist() for p in parts], dict(enumerate(parts)), np.array(parts, np.int32)]
+    assert len({split_digest(s, ev) for s in same}) == 1
+    assert split_digest([parts[1], parts[0], *parts[2:]], ev) != split_digest(parts, ev)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 1500), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_a_profile_fits_its_tag(n_labels, n_folds, seed):
+    rng = np.random.default_rng(seed)
+    ks = np.unique(np.linspace(1, n_labels, min(n_labels, 100)).round().astype(int)).tolist()
+    losses = np.sort(rng.random((max(n_folds, 1), len(ks))), axis=1)
+    made = schema.ProfileValues(n_labels, "soft", ks, losses.mean(axis=0).tolist(), losses.tolist() if n_folds else ())
+    text = schema.encode_profile(made)
+    assert len(text) <= schema.MAX_TAG
+    found = schema.decode_profile(text)
+    at = np.isin(ks, found.parameters)
+    assert (found.n_labels, found.parameters[0], found.parameters[-1]) == (n_labels, 1, ks[-1])
+    assert at.sum() == len(found.losses)
+    np.testing.assert_allclose(found.losses, np.array(made.losses)[at], rtol=1e-7)
+    if len(found.by_fold):
+        np.testing.assert_allclose(found.by_fold, losses[:, at], rtol=1e-4)
+    elif n_folds:
+        assert n_folds * len(ks) > 600
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema":1}', '{"schema":9,"n_labels":2}',
+                                  '{"schema":1,"n_labels":3,"kind":"soft","losses":[1]}'])  # fmt: skip
+def test_a_broken_profile_is_an_error(text):
+    with pytest.raises(ValueError, match="the profile"):
+        schema.decode_profile(text)
+
+
+# ---- statistics of the folds -----------------------------------------------------------------------------------------
+
+
+def test_fold_statistics_against_scipy():
+    rng = np.random.default_rng(0)
+    folds = pd.DataFrame(rng.normal(size=(10, 4)), columns=["micro_precision", "micro_recall", "f1", "constant"])
+    folds["constant"] = 0.5
+    found = fold_statistics(folds, test_to_train=1 / 9)
+    for m in folds.columns[:3]:
+        low, high = stats.ttest_1samp(folds[m], 0).confidence_interval()
+        assert found.table.loc[m, ["low", "high"]].tolist() == pytest.approx([low, high])
+        se = np.sqrt((1 / 10 + 1 / 9) * folds[m].var())  # Nadeau & Bengio 2003
+        half = stats.t.ppf(0.975, 9) * se
+        assert found.table.loc[m, "corrected_high"] == pytest.approx(folds[m].mean() + half)
+    np.testing.assert_allclose(found.covariance, np.cov(folds.T), atol=1e-15)
+    np.testing.assert_allclose(found.correlation.iloc[:3, :3], np.corrcoef(folds.iloc[:, :3].T))
+    assert found.correlation["constant"].isna().all() and not found.warnings
+    assert found.mardia.measures == ["micro_precision", "micro_recall"] and found.mardia.warnings
+    text = json.dumps(found.to_dict(), allow_nan=False)
+    assert json.loads(text)["mardia"]["pvalue"] == found.mardia.pvalue
+    assert fold_statistics(folds.iloc[:3]).no_mardia and fold_statistics(folds.iloc[:3]).warnings
+    for bad, options in ((folds.iloc[:1], {}), (folds, {"test_to_train": -1}), (folds, {"confidence": 2})):
+        with pytest.raises(ValueError, match="must"):
+            fold_statistics(bad, **options)
+
+
+# ---- interruptions ---------------------------------------------------------------------------------------------------
+
+
+def payload(files=None, folds=60, seed=0):
+    """More metrics than one request takes."""
+    rng = np.random.default_rng(seed)
+    values = {m: rng.random(folds).tolist() for m in SETS["sixteen"]}
+    return log.Payload("BR", "d", {m: float(np.mean(v)) for m, v in values.items()}, list(range(folds)), values,
+                       files={"mleval/note.txt": lambda: "x", **(files or {})})  # fmt: skip
+
+
+def completed(run_id, result, client):
+    """Skipped as it is; whole, and with every value once, after the same was written again."""
+    with pytest.raises(NoRunsError, match="written in part"):
+        mleval.load_study(experiment_names=["x"])
+    assert log.write(result, run_id=run_id) == run_id
+    study = mleval.load_study(experiment_names=["x"])
+    assert study.values.loc[("d", "BR")].to_dict() == result.means and not study.excluded
+    entries = history(client, run_id)
+    assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
+    assert artifacts(run_id) == set(result.files)
+
+
+def test_killed_in_the_middle(client, db):
+    script = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); import test_log as t\n"
+        "t.log.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), experiment_name='x')"
+    )
+    process = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], capture_output=True, text=True)
+    assert process.returncode == -9, process.stderr
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert run.data.tags["mleval.status"] == "incomplete" and run.info.status == "RUNNING"
+    completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+    assert client.get_run(run.info.run_id).info.status == "FINISHED"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.025])
+def test_killed_at_any_time(client, db, delay):
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_log as t; made = [t.payload(seed=i) for i in range(200)]\n"
+        "print('go', flush=True)\n"
+        "for p in made: t.log.write(p, experiment_name='x')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "go\n"
+    while not client.get_experiment_by_name("x"):
+        time.sleep(0.01)
+    time.sleep(0.5 + delay)
+    process.kill()
+    process.wait()
+    runs = client.search_runs([client.get_experiment_by_name("x").experiment_id], order_by=["attributes.start_time ASC"])
+    for i, run in enumerate(sorted(runs, key=lambda r: (r.info.start_time, r.info.run_id))):
+        whole = run.data.tags["mleval.status"] == "complete"
+        assert whole or i == len(runs) - 1
+        if not whole:
+            log.write(payload(seed=i), run_id=run.info.run_id)
+        entries = history(client, run.info.run_id)
+        assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
+        assert client.get_run(run.info.run_id).data.metrics["mleval/f1"] == payload(seed=i).means["f1"]
+
+
+def test_the_store_goes_away_in_the_middle(client, db):
+    gone = db.with_suffix(".gone")
+    with pytest.raises(StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'") as caught:
+        log.write(payload({"mleval/last.txt": lambda: str(db.rename(gone))}), experiment_name="x")
+    gone.rename(db)
+    run_id = re.search("run_id='(.*)'", str(caught.value))[1]
+    completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+
+
+def test_the_artifacts_cannot_be_written(client, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    client.create_experiment("x", artifact_location=str(tmp_path / "file" / "below"))
+    with pytest.raises(StoreError, match="holds the result in part"):
+        log.write(payload(), experiment_name="x")
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert run.info.status == "FAILED" and not run.data.metrics
+    (tmp_path / "file").unlink()
+    completed(run.info.run_id, payload(), client)
+
+
+def test_an_error_of_our_own_leaves_no_result(client):
+    def broken():
+        raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        log.write(payload({"mleval/last.txt": broken}), experiment_name="x")
+    (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+    assert run.info.status == "FAILED"
+    with mlflow.start_run() as active, pytest.raises(ZeroDivisionError):
+        log.write(payload({"mleval/last.txt": broken}))
+    assert client.get_run(active.info.run_id).info.status == "FINISHED"
+    assert client.get_run(active.info.run_id).data.tags["mleval.status"] == "incomplete"
+    completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
+
+
+def test_completing_with_other_values_takes_the_new_ones(client):
+    run = client.create_run("0")
+    client.log_batch(run.info.run_id, tags=[mlflow.entities.RunTag(k, v) for k, v in payload(seed=1).identity().items()])
+    client.log_batch(run.info.run_id, metrics=payload(seed=1).metrics(1000)[:500])
+    log.write(payload(seed=2), run_id=run.info.run_id)
+    study = mleval.load_study(run_ids=[run.info.run_id])
+    assert study.values.loc[("d", "BR")].to_dict() == payload(seed=2).means

@@ -56,7 +56,7 @@ def test_the_summary_says_what_the_evaluation_says():
     f1, half = means["f1"], report.measures.loc["f1", "half"]
     assert f"The mean F1 of an instance is {f1:.4g} (95% interval {f1 - half:.4f} to {f1 + half:.4f})" in text
     assert f"{100 * means['subset_accuracy']:.3g}% of the label sets are exactly right" in text
-    assert f"An instance has {ev.statistics['cardinality_true']:.3g} labels on average" in text
+    assert f"where {ev.statistics['cardinality_true']:.3g} are true" in text
     folds = ev.folds["f1"]
     assert f"best in fold {folds.idxmax()}, worst in fold {folds.idxmin()}" in text
     worst = ev.labels.sort_values(["f1", "support"], ascending=[True, False]).index[0]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import mlflow
@@ -50,7 +51,7 @@ class Payload:
     curves : mapping of str to mapping of int to float
         By the whole key of a metric, its values by step.
     tags : mapping of str to str
-        What else identifies the result.
+        What else identifies the result; those of `identity` go before.
     files : mapping of str to callable
         By artifact path, what makes the content; called in threads, while others are being sent.
     """
@@ -64,6 +65,7 @@ class Payload:
     tags: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
 
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the results; files follow from them and count by their names."""
         parts = [self.method, self.dataset, self.means, list(self.folds), self.by_fold, self.curves, self.tags]
@@ -86,7 +88,7 @@ class Payload:
             schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
             schema.TAG_METHOD: self.method,
             schema.TAG_DATASET: self.dataset,
-            schema.TAG_DIGEST: self.digest(),
+            schema.TAG_DIGEST: self.digest,
         }
 
 
@@ -177,7 +179,7 @@ def _existing(client: MlflowClient, run_id: str) -> Run:
 def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     """Mark the run as incomplete; False where it holds just this already."""
     tags, run_id = run.data.tags, run.info.run_id
-    same = tags.get(schema.TAG_DIGEST) == payload.digest()
+    same = tags.get(schema.TAG_DIGEST) == payload.digest
     whole = tags.get(schema.TAG_STATUS) not in (None, schema.INCOMPLETE)
     kind = tags.get(schema.TAG_KIND, schema.KIND_EVALUATION)
     if same and whole:
@@ -220,7 +222,7 @@ def _fill(client: MlflowClient, run: Run, payload: Payload) -> None:
             pool.shutdown(cancel_futures=True)
             raise
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]))
-    tags = dict(payload.tags)
+    tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
     if len(payload.folds):
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
     if tables := [path for path in schema.TABLES if path in payload.files]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import expand
+from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.study import some
 from mlflow_mleval.tracking import log, schema
 from mlflow_mleval.training.content import RunContent
-from mlflow_mleval.validation import binary_matrix
+from mlflow_mleval.training.fingerprint import Fingerprint
 
 
 def log_evaluation(
@@ -31,6 +29,7 @@ def log_evaluation(
     hierarchy: Hierarchy | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
+    selected_among: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> str:
     """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as artifacts.
@@ -48,9 +47,9 @@ def log_evaluation(
         The run to log into.
     experiment_name : str, optional
         Log into a new run of this experiment, even while a run is active. The experiment is made if there is none.
-    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), optional
+    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or Fingerprint, optional
         The truth in the order of the dataset. Its SHA-256 is logged, so that a comparison can tell whether two runs saw the
-        same data.
+        same data. A `mlflow_mleval.training.fingerprint.Fingerprint` stands for truth and folds that came in batches.
     test_indices : sequence of R arrays of int, or mapping of fold to array, optional
         Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a comparison by fold can tell
         whether the folds of two runs are pairs.
@@ -59,9 +58,11 @@ def log_evaluation(
     hierarchy : Hierarchy, optional
         That of the evaluation; the report then shows classes by their place in it.
     measures : iterable of str, optional
-        Measures or sets of measures to log as metrics; by default all that the evaluation has.
+        Measures or sets of measures to log as metrics, as far as the evaluation has them; by default all.
     log_instances : bool
         Write a table with one row an instance too.
+    selected_among : int, optional
+        Number of candidates from which a search chose this method on these very folds; its values are optimistic then.
     tags : mapping of str to str, optional
         Further tags of the run.
 
@@ -95,17 +96,25 @@ def log_evaluation(
         raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
     content = RunContent(ev, method, dataset, _fold_values(n_train, "n_train", ev), hierarchy)
     identity = dict(tags or {}) | content.tags()
-    if y_true is not None:
+    if selected_among is not None:
+        identity[schema.TAG_SELECTED] = str(selected_among)
+    if isinstance(y_true, Fingerprint):
+        identity[schema.TAG_DATASET_DIGEST] = y_true.truth
+        if split := y_true.split(ev.sums):
+            identity[schema.TAG_SPLIT_DIGEST] = split
+    elif y_true is not None:
         identity[schema.TAG_DATASET_DIGEST] = truth_digest(y_true, ev)
     if test_indices is not None:
         identity[schema.TAG_SPLIT_DIGEST] = split_digest(test_indices, ev)
-    wanted = None if measures is None else set(expand(measures))
+    wanted = set(MEASURES if measures is None else expand(measures))
+    if unknown := sorted(wanted - set(MEASURES)):
+        raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
     payload = log.Payload(
         method=method,
         dataset=dataset,
-        means={m: v for m, v in content.means.items() if wanted is None or m in wanted},
+        means={m: v for m, v in content.means.items() if m in wanted},
         folds=content.fold_numbers,
-        by_fold={m: v.tolist() for m, v in ev.folds.items() if wanted is None or m in wanted} if len(ev.folds) else {},
+        by_fold={m: v.tolist() for m, v in ev.folds.items() if m in wanted} if len(ev.folds) else {},
         curves=content.curves(),
         tags=identity,
         files=content.files(identity, log_instances),
@@ -115,28 +124,24 @@ def log_evaluation(
 
 def truth_digest(y_true: Any, ev: Evaluation) -> str:
     """SHA-256 of the truth: names of the labels, number of instances, and which labels each of them has."""
-    truth = binary_matrix(y_true, "y_true")
-    if truth.shape[1] != len(ev.label_names):
-        raise ValueError(f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {truth.shape[1]} columns.")
-    found = sparse.csr_array(truth)
-    found.sort_indices()
-    digest = hashlib.sha256(repr((tuple(map(str, ev.label_names)), truth.shape)).encode("utf-8", "surrogatepass"))
-    digest.update(found.indptr.astype("<i8").tobytes())
-    digest.update(found.indices.astype("<i8").tobytes())
-    return digest.hexdigest()
+    found = Fingerprint(ev.label_names)
+    found.update(y_true)
+    if found.n < (least := max(sums.n for sums in ev.sums.values())):
+        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {found.n}. Pass the whole truth.")
+    return found.truth
 
 
 def split_digest(test_indices: Sequence[Any] | Mapping[Hashable, Any], ev: Evaluation) -> str:
     """SHA-256 of which instances each fold tests, whatever their order within the fold."""
-    digest = hashlib.sha256()
+    fingerprint = Fingerprint(ev.label_names)
     for key, indices in _fold_values(test_indices, "test_indices", ev).items():
         found = np.sort(np.asarray(indices))
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise ValueError(f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} for fold {key!r}.")
         if len(found) != ev.sums[key].n:
             raise ValueError(f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got {len(found)}.")
-        digest.update(len(found).to_bytes(8, "little") + found.astype("<i8").tobytes())
-    return digest.hexdigest()
+        fingerprint.add_folds({key: found})
+    return fingerprint.split(ev.sums)
 
 
 def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:

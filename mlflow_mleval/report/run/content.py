@@ -151,11 +151,11 @@ class RunReport:
     def _cardinality(self) -> list[str]:
         found, means = self.ev.statistics, self.means
         true, pred = found["cardinality_true"], found["cardinality_pred"]
-        text = f"An instance has {number(true, 3)} labels on average and is given {number(pred, 3)}"
+        text = f"On average {number(pred, 3)} labels of an instance are predicted where {number(true, 3)} are true"
         names = ("micro_precision", "micro_recall") if "micro_recall" in means else ("micro_h_precision", "micro_h_recall")
         if names[0] in means and names[1] in means:
             right, found_ = (_percent(means[m]) for m in names)
-            text += f"; {right} of the given labels are right, and {found_} of the true ones are given"
+            text += f"; {right} of the predicted labels are right, and {found_} of the true ones are predicted"
         return [text + "."]
 
     def _labels(self) -> list[str]:

@@ -15,6 +15,8 @@ from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, room_for, text_widt
 ROW = 19
 #: What the lines of a profile are called.
 KINDS = {"soft": "scores", "hard": "label sets"}
+#: What becomes of an instance that has a label or is predicted to: count, class of the bar, its opacity, words.
+_PARTS = (("tp", "faccent", None, "found"), ("fn", "faccent", 0.28, "missed"), ("fp", "fneg", None, "predicted wrongly"))
 
 
 def profile_figure(profiles: Mapping[str, Profile]) -> Svg:
@@ -88,7 +90,7 @@ def folds_figure(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
 
 
 def labels_figure(labels: pd.DataFrame) -> Svg:
-    """What becomes of each label: the instances that have it or are given it, in shares: found, missed, given wrongly.
+    """What becomes of each label: the instances where it is true or predicted, in shares: found, missed, predicted wrongly.
 
     Parameters
     ----------
@@ -98,10 +100,10 @@ def labels_figure(labels: pd.DataFrame) -> Svg:
     drawn = labels.iloc[:TOP]
     room = room_for(drawn.index, 180) + 10
     x = Scale(0, 1, room, WIDTH - 118)
-    words = "; ".join(f"{m}: {row.tp:g} found, {row.fn:g} missed, {row.fp:g} given wrongly" for m, row in drawn.iterrows())
+    words = "; ".join(f"{m}: {row.tp:g} found, {row.fn:g} missed, {row.fp:g} predicted wrongly" for m, row in drawn.iterrows())
     svg = Svg("What becomes of each label", f"{words}.", 24 + ROW * len(drawn) + 6)
     at = x.start
-    for class_, opacity, text in (("faccent", None, "found"), ("faccent", 0.28, "missed"), ("fneg", None, "given wrongly")):
+    for _, class_, opacity, text in _PARTS:
         svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
         svg.text(at + 14, 12, text, "muted")
         at += 14 + text_width(text) + 12
@@ -111,9 +113,8 @@ def labels_figure(labels: pd.DataFrame) -> Svg:
         top = 22 + i * ROW
         svg.name(room - 8, top + 12, label, room - 8, anchor="end")
         start, whole = 0.0, max(row.tp + row.fn + row.fp, 1)
-        parts = (("faccent", None, "found", row.tp), ("faccent", 0.28, "missed", row.fn), ("fneg", None, "given wrongly", row.fp))
-        for class_, opacity, text, n in parts:
-            if n:
+        for column, class_, opacity, text in _PARTS:
+            if n := row[column]:
                 tip = f"{label}: {n:g} {text}"
                 svg.rect(x(start), top, x(start + n / whole) - x(start), ROW - 5, class_, fill_opacity=opacity, tip=tip)
             start += n / whole

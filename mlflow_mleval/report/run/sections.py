@@ -69,8 +69,8 @@ def _labels(report: RunReport) -> Section | None:
     silent = len(report.ev.label_names) - len(table)
     left = f" Not drawn: {count(silent, 'label')} without a true or predicted instance." if silent else ""
     caption = (
-        f"{shown}Of the instances that have a label or are given it: the share where it was found, missed, or given wrongly; the"
-        f" lowest F1 first.{left}"
+        f"{shown}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
+        f" the lowest F1 first.{left}"
     )
     rows = [_label_row(label, row) for label, row in table.head(_LABELS).iterrows()]
     heads = ("support", "tp", "fp", "fn", "tn", "precision", "recall", "F1")
@@ -109,7 +109,8 @@ def _hierarchy(report: RunReport) -> Section | None:
     """The hierarchical measures' own view: how far the classes reach, level by level, and where the errors lie."""
     if report.ev.hierarchy is None:
         return None
-    options = [(key.replace("_", " "), str(value)) for key, value in report.ev.hierarchy.items() if key != "hierarchy"]
+    options = [(key.replace("_", " "), str(value)) for key, value in report.ev.hierarchy.items()
+               if key != "hierarchy" and value is not None]  # fmt: skip
     blocks: list[Any] = []
     if report.hierarchy is not None:
         blocks += _levels(report)
@@ -134,7 +135,7 @@ def _levels(report: RunReport) -> list[Any]:
     for label, n in errors.items():
         counts = [f"{v:,.0f}" for v in (n, *table.loc[label, ["fp", "fn", "support"]])]
         rows.append([name(" › ".join(map(str, paths[label])), 50), *counts])
-    heads = ("errors", "given wrongly", "missed", "support")
+    heads = ("errors", "predicted wrongly", "missed", "support")
     most = Table([Column("class", "left"), *map(Column, heads)], rows, title="Classes with the most errors")
     return [Columns([by_depth], [most])]
 
