@@ -27,6 +27,7 @@ import numpy as np
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
@@ -41,10 +42,18 @@ import mlflow_mleval as mleval
 HERE = Path(__file__).resolve().parent
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars")  # fmt: skip
+         "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+         # A mouse, as on a desk: without one, every chart shows its toolbar all the time.
+         "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4")  # fmt: skip
 # The classic pages, and no chat window over them.
 CLASSIC = "workflowType=machine_learning"
 NO_CHAT = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+
+
+# MLflow colours runs by chance; these can be told apart, by the colour-blind too.
+COLOURS = ("#e69f00", "#0072b2", "#009e73", "#cc79a7", "#333333")
+# Seconds until drawings have stopped moving.
+SETTLE = 4
 
 
 class LabelPowerset(ClassifierMixin, BaseEstimator):
@@ -145,7 +154,7 @@ def open_charts(chrome: webdriver.Chrome, url: str, experiment_id: str, search: 
     """The chart view of an experiment, with the charts whose name holds the text."""
     chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=CHART")
     box = wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "input[placeholder='Search metric charts']"))[0]
-    box.send_keys(search)
+    box.send_keys(Keys.CONTROL, "a", Keys.NULL, search)
     wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, ".js-plotly-plot .scatterlayer .trace"))
 
 
@@ -154,37 +163,62 @@ def open_table(chrome: webdriver.Chrome, url: str, experiment_id: str) -> None:
     chrome.get(f"{url}/#/experiments/{experiment_id}/runs?{CLASSIC}&compareRunsMode=ARTIFACT")
 
 
-def open_comparison(chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str]) -> None:
-    """What the button Compare opens for the runs."""
+def open_comparison(chrome: webdriver.Chrome, url: str, experiment_id: str, run_ids: list[str], artifact: str) -> None:
+    """What the button Compare opens for the runs, and the artifact that all of them have, side by side."""
     runs, experiments = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
     chrome.get(f"{url}/#/compare-runs?runs={runs}&experiments={experiments}&{CLASSIC}")
-    wait(chrome, lambda d: "Comparing" in d.find_element(By.TAG_NAME, "body").text)
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, f"[artifact-name='{artifact}']"))[0].click()
+    header = "//*[contains(@class, 'collapse-header') and normalize-space()='Artifacts']"
+    chrome.execute_script("arguments[0].scrollIntoView()", chrome.find_element(By.XPATH, header))
+
+
+def picture_report(chrome: webdriver.Chrome, page: Path, target: Path) -> None:
+    """The report as a file, down to the end of the ranking."""
+    chrome.get(page.as_uri())
+    size(chrome, 1200, 1000)
+    bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
+    size(chrome, 1200, int(bottom) + 8)
+    chrome.save_screenshot(str(target))
+
+
+def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(url)
+    study = client.get_experiment_by_name("madjarov2012").experiment_id
+    (report,) = client.search_runs([study], "tags.`mleval.kind` = 'report'")
+    size(chrome, 1400, 900)
+    open_report(chrome, url, study, report.info.run_id)
+    chrome.switch_to.default_content()
+    time.sleep(SETTLE)
+    chrome.save_screenshot(str(pictures / "ui_report.png"))
+
+    cross_validate_digits()
+    experiment = client.get_experiment_by_name("digits").experiment_id
+    runs = {run.data.tags["mleval.method"]: run.info.run_id for run in client.search_runs([experiment])}
+    for run_id, colour in zip(runs.values(), COLOURS, strict=True):
+        client.set_tag(run_id, "mlflow.runColor", colour)
+    size(chrome, 1400, 1130)
+    open_charts(chrome, url, experiment, "profile|fold/f1|fold/subset_accuracy")
+    chrome.find_element(By.CSS_SELECTOR, "button[aria-label='Toggle sidebar']").click()
+    time.sleep(SETTLE)
+    chrome.save_screenshot(str(pictures / "ui_profiles.png"))
+
+    size(chrome, 1400, 900)
+    open_comparison(chrome, url, experiment, [runs["random forest"], runs["label powerset"]], "mleval_summary.md")
+    time.sleep(SETTLE)
+    chrome.save_screenshot(str(pictures / "ui_compare.png"))
 
 
 def make(pictures: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder / 'mlflow.db'}"
-        subprocess.run([sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo", "-q"], cwd=folder, check=True,
-                       stdout=subprocess.DEVNULL)  # fmt: skip
-        with browser(folder / "chrome") as chrome:
-            chrome.get((folder / "mleval_report.html").as_uri())
-            size(chrome, 1200, 1000)
-            bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
-            size(chrome, 1200, int(bottom) + 8)
-            chrome.save_screenshot(str(pictures / "report.png"))
-            with server(folder) as url:
-                from mlflow import MlflowClient
-
-                os.environ["MLFLOW_TRACKING_URI"] = url
-                client = MlflowClient(url)
-                study = client.get_experiment_by_name("madjarov2012").experiment_id
-                (report,) = client.search_runs([study], "tags.`mleval.kind` = 'report'")
-                size(chrome, 1400, 900)
-                open_report(chrome, url, study, report.info.run_id)
-                chrome.switch_to.default_content()
-                time.sleep(2)
-                chrome.save_screenshot(str(pictures / "ui_report.png"))
+        demo = [sys.executable, "-c", "from mlflow_mleval.cli import main; main()", "demo", "-q"]
+        subprocess.run(demo, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        with browser(folder / "chrome") as chrome, server(folder) as url:
+            os.environ["MLFLOW_TRACKING_URI"] = url
+            picture_report(chrome, folder / "mleval_report.html", pictures / "report.png")
+            picture_server(chrome, url, pictures)
 
 
 if __name__ == "__main__":
