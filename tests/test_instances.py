@@ -165,6 +165,13 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     assert "too few to say much" in same.warnings[0]
 
 
+def test_float_noise_is_no_difference():
+    values = np.linspace(0.1, 0.9, 50)
+    noisy = values + np.random.default_rng(0).choice([1e-16, 2e-16], 50)
+    row = instance_tests({"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_draws=99).table.iloc[0]
+    assert (row.ties, row.mean_difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (50, 0, 1, 1)
+
+
 def test_wrong_input_is_named():
     methods = tables(m=2)
     with pytest.raises(ValueError, match="no direction is known for 'cleverness'"):

@@ -308,6 +308,7 @@ def _pair(difference: Array, has: NDArray[np.bool_], noise: float, alpha: float)
     d = difference[has]
     size = np.abs(d)
     differs = size > noise
+    d[~differs] = 0.0
     n, unequal = len(d), int(differs.sum())
     wins = int((d[differs] > 0).sum())
     mean, square = float(d.mean()), float(np.einsum("i,i", d, d))  # no BLAS: its threads would cost more
