@@ -103,47 +103,50 @@ def cross_validate(
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
         refuse_other(tags, method, dataset)
-    found = model_selection.cross_validate(
-        _Fold(estimator, n_labels), X, Y.toarray() if sparse.issparse(Y) else Y, groups=groups, cv=cv, scoring=_predict_fold,
-        n_jobs=n_jobs, params=params, return_estimator=True, return_indices=True, error_score="raise",
-    )  # fmt: skip
-    splits = list(zip(found["indices"]["train"], found["indices"]["test"], strict=True))
+    predictions, splits, fit_times = fold_predictions(
+        estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
+    )
+    if reason := without_scores(predictions):
+        warnings.warn(reason, stacklevel=2)
     ev = evaluate_folds(
-        [fold.predictions_ for fold in found["estimator"]], Y, [test for _, test in splits], fit_times=found["fit_time"],
-        label_names=label_names, hierarchy=hierarchy, conventions=conventions, **hierarchy_options,
+        predictions, Y, splits, fit_times, label_names=label_names, hierarchy=hierarchy, conventions=conventions,
+        **hierarchy_options,
     )  # fmt: skip
     if log:
         try:
-            log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name,
-                           **split_facts(Y, splits))  # fmt: skip
+            log_evaluation(
+                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, hierarchy=hierarchy,
+                **split_facts(Y, splits),
+            )  # fmt: skip
         except StoreError as error:
             warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
 
 
-def evaluate_folds(
-    predictions: Sequence[Predictions], Y: Any, tests: Sequence[Any], *, fit_times: Sequence[float] | None = None, **options: Any
-) -> Evaluation:
-    """One Evaluation of the predictions for each fold's test rows.
+def fold_predictions(
+    estimator: Any, X: Any, Y: Any, n_labels: int, **options: Any
+) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
+    """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds to fit each.
 
-    Parameters
-    ----------
-    predictions : sequence of R Predictions
-    Y : array, DataFrame or scipy.sparse, shape (N, K)
-    tests : sequence of R arrays of row numbers
-    fit_times : sequence of R floats, optional
-        Seconds.
-    **options
-        As in `evaluate`.
+    The options are those of scikit-learn's function.
     """
-    rows = np.concatenate(tests)
-    folds = range(len(tests))
-    without = [f"fold {i}: {p.without_score}" for i, p in enumerate(predictions) if p.without_score]
-    if without:
-        warnings.warn(f"no measure of scores: {len(without)} of {len(tests)} folds have none ({without[0]}).", stacklevel=3)
+    found = model_selection.cross_validate(
+        _Fold(estimator, n_labels), X, Y.toarray() if sparse.issparse(Y) else Y, scoring=_predict_fold,
+        return_estimator=True, return_indices=True, error_score="raise", **options,
+    )  # fmt: skip
+    splits = list(zip(found["indices"]["train"], found["indices"]["test"], strict=True))
+    return [fold.predictions_ for fold in found["estimator"]], splits, found["fit_time"]
+
+
+def evaluate_folds(
+    predictions: Sequence[Predictions], Y: Any, splits: Sequence[tuple[Any, Any]], fit_times: Any = None, **options: Any
+) -> Evaluation:
+    """One Evaluation of the predictions for each fold's test rows, with the options of `evaluate`."""
+    tests = [test for _, test in splits]
+    rows, folds = np.concatenate(tests), range(len(tests))
     ev = evaluate(
         _safe_indexing(Y, rows),
-        None if without else _stacked([p.y_score for p in predictions]),
+        None if without_scores(predictions) else _stacked([p.y_score for p in predictions]),
         _stacked([p.y_pred for p in predictions]),
         folds=np.repeat(folds, [len(test) for test in tests]),
         fit_time=None if fit_times is None else dict(zip(folds, map(float, fit_times), strict=True)),
@@ -153,6 +156,12 @@ def evaluate_folds(
     if ev.instances is not None:
         ev.instances.index = rows
     return ev
+
+
+def without_scores(predictions: Sequence[Predictions]) -> str:
+    """Why there are no measures of scores; empty where every fold has scores."""
+    reasons = [f"fold {i}: {p.without_score}" for i, p in enumerate(predictions) if p.without_score]
+    return f"no measure of scores: {len(reasons)} of {len(predictions)} folds have none ({reasons[0]})." if reasons else ""
 
 
 def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> dict[str, Any]:

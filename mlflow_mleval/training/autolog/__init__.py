@@ -1,0 +1,97 @@
+"""Two lines in a script that already exists: whatever it evaluates is evaluated in full and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.training.autolog.sink import Sink
+from mlflow_mleval.training.autolog.sklearn import SklearnAutolog
+from mlflow_mleval.validation import one_of
+
+_active: SklearnAutolog | None = None
+
+
+def autolog(
+    *,
+    method: str | None = None,
+    dataset: str | None = None,
+    eval_data: tuple[Any, Any] | None = None,
+    label_names: Sequence[Hashable] | None = None,
+    hierarchy: Hierarchy | None = None,
+    conventions: Conventions = "sklearn",
+    measures: Iterable[str] | None = None,
+    log_instances: bool = False,
+    searches: bool = True,
+    asynchronous: bool = False,
+    silent: bool = False,
+    disable: bool = False,
+    **hierarchy_options: Any,
+) -> None:
+    """Log a full evaluation of whatever a script evaluates with scikit-learn on labels N x K.
+
+    - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an evaluation of that data, in the run
+      that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out.
+    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the active run.
+    - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's folds, with the tag
+      ``mleval.selected_among``: values of a winner on the folds that chose it are optimistic.
+
+    Where no run is active, a new one is made. A run holds one method on one dataset; what comes after the first result goes to
+    new runs of the same experiment. Single-label classifiers and regressors are left alone. The script itself is not touched:
+    not its values, its random state, its exceptions; a failure to log is one warning. Works with MLflow's own autologging in
+    any order. Calling it again changes the options, for example the dataset's name in a loop over datasets.
+
+    Parameters
+    ----------
+    method, dataset : str, optional
+        Names of all that is logged until the next call. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
+        run, else the estimator with the parameters that differ from their defaults, and the size of the data with a digest.
+    eval_data : tuple (X, Y), optional
+        Held-out data on which to evaluate after every fit.
+    label_names, hierarchy, conventions, **hierarchy_options
+        As in `evaluate`. A hierarchy needs the names of its classes: as `label_names`, or as columns of a DataFrame.
+    measures : iterable of str, optional
+        Measures or sets to log as metrics; by default all.
+    log_instances : bool
+        Log a table with a row for each instance.
+    searches : bool
+        Whether winners of searches are cross-validated once more, which takes as long as one candidate of the search.
+    asynchronous : bool
+        Write runs in a thread while the script goes on; the end of the script and ``disable=True`` wait for it.
+    silent : bool
+        No warnings.
+    disable : bool
+        Restore everything.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An unknown measure or convention; `eval_data` that is no pair.
+
+    >>> autolog()
+    >>> autolog(disable=True)
+    """
+    global _active
+    one_of(conventions, "conventions", CONVENTIONS)
+    if measures is not None:
+        measures = [one_of(name, "measures", MEASURES) for name in expand(measures)]
+    if eval_data is not None and not (isinstance(eval_data, (tuple, list)) and len(eval_data) == 2):
+        raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
+    if hierarchy is None and hierarchy_options:
+        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
+    if _active is not None:
+        _active.stop()
+        _active = None
+    if disable:
+        return
+    options = {
+        "label_names": label_names, "hierarchy": hierarchy, "conventions": conventions, "instances": log_instances,
+        **hierarchy_options,
+    }  # fmt: skip
+    logged = {"hierarchy": hierarchy, "measures": measures, "log_instances": log_instances}
+    sink = Sink(method, dataset, logged, silent, asynchronous)
+    _active = SklearnAutolog(sink, options, eval_data, searches)
+    _active.start()

@@ -1,0 +1,132 @@
+"""Where autologging writes: the right run, the right names, in the background if asked, and never an error for the user."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlflow
+import numpy as np
+
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.training.cross_validation import holds_result, run_tags
+from mlflow_mleval.training.log import log_evaluation
+from mlflow_mleval.training.naming import dataset_name, method_name
+
+
+@dataclass
+class Sink:
+    """Logs evaluations for a script that does not know of it.
+
+    Attributes
+    ----------
+    method, dataset : str or None
+        Names for all that is logged; by default those of the run, else made from the estimator and the data.
+    options : dict
+        Further arguments of `log_evaluation`.
+    silent : bool
+        Whether failures are not said.
+    asynchronous : bool
+        Whether runs are written by a thread while the script goes on.
+    """
+
+    method: str | None = None
+    dataset: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    silent: bool = False
+    asynchronous: bool = False
+    _jobs: list[Future[None]] = field(default_factory=list)
+    _pool: ThreadPoolExecutor | None = None
+
+    def __post_init__(self) -> None:
+        if self.asynchronous:
+            self._pool = ThreadPoolExecutor(1, "mleval-autolog")
+            # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too late.
+            getattr(threading, "_register_atexit", atexit.register)(self.flush)
+
+    @contextmanager
+    def harmless(self, what: str) -> Iterator[None]:
+        """Turn an error into one warning, and leave the random state as it was."""
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 the script's own
+        try:
+            yield
+        except Exception as error:
+            self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)
+
+    def warn(self, text: str) -> None:
+        """Say it once, even where warnings are errors: that must not stop a script's training."""
+        if self.silent:
+            return
+        try:
+            warnings.warn(f"mleval.autolog: {text}", stacklevel=2)
+        except Warning as error:
+            print(error, file=sys.stderr)
+
+    def log(
+        self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any, run_id: str | None
+    ) -> None:
+        """Evaluate now, and log now or in the background.
+
+        Parameters
+        ----------
+        what : str
+            What this is, for a warning.
+        make : callable
+            Makes the evaluation and further arguments of `log_evaluation`.
+        estimator, X, Y
+            What was evaluated on what, for the names.
+        run_id : str or None
+            The run to log to, else the active one, else a new one. A run that holds a result already is left alone, and a new
+            one is made in its experiment.
+        """
+        with self.harmless(what):
+            ev, facts = make()
+            names = self.method or method_name(estimator), self.dataset or dataset_name(X, Y)
+            active = mlflow.active_run()
+            run_id = run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+            job = (ev, names, run_id, self.options | facts)
+            if self._pool is None:
+                self._write(*job)
+            else:
+                self._jobs = [f for f in self._jobs if not f.done()]
+                self._jobs.append(self._pool.submit(self._write_later, what, *job))
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+        wait(self._jobs)
+
+    def _write_later(self, what: str, *job: Any) -> None:
+        try:
+            self._write(*job)
+        except Exception as error:
+            self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
+
+    def _write(self, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]) -> None:
+        (method, dataset), experiment = names, None
+        if run_id is not None:
+            tags = run_tags(run_id)
+            if holds_result(tags):
+                experiment, run_id = _experiment_of(run_id), None
+            else:
+                method = self.method or tags.get(schema.TAG_METHOD, method)
+                dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
+        log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment, **options)
+
+
+def _experiment_of(run_id: str) -> str:
+    client = store.connect()
+    with store.quick(), store.store_errors("read"):
+        return client.get_experiment(client.get_run(run_id).info.experiment_id).name

@@ -1,0 +1,302 @@
+"""What a script does with scikit-learn, seen from outside: fits, scores, metrics, cross-validation and searches."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+import time
+import warnings
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlflow
+import numpy as np
+import sklearn.metrics
+from sklearn import model_selection
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, all_estimators
+
+from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
+from mlflow_mleval.training.autolog.sink import Sink
+from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
+from mlflow_mleval.training.naming import fingerprint
+from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
+
+_VALIDATION = "sklearn.model_selection._validation"
+#: Attribute that MLflow's own autologging sets on a fitted estimator.
+_MLFLOW_RUN = "_mlflow_run_id"
+_NONE, _SPENT = object(), object()
+_PREDICTED = ("y_pred", "y_score", "y_proba", "y_prob")
+
+
+@dataclass
+class _Fit:
+    """What is known of an estimator's last fit by the script."""
+
+    run_id: str | None = None
+    training: str = ""
+    seconds: float | None = None
+    evaluated: set[str] = field(default_factory=set)
+
+
+class SklearnAutolog:
+    """The wrappers around scikit-learn and what they remember.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where evaluations go.
+    options : dict
+        Arguments of `evaluate`.
+    eval_data : tuple (X, Y) or None
+        Evaluate on it after each fit.
+    searches : bool
+        Whether the winner of a search is cross-validated once more, on the search's folds, and logged.
+    """
+
+    def __init__(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool) -> None:
+        self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
+        self.patches = Patches()
+        self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
+        self._predictions: dict[int, tuple[Any, Any, Any]] = {}
+
+    def start(self) -> None:
+        """Put the wrappers on, and say which functions were imported too early."""
+        wrap = self.patches.wrap
+        for name in ("cross_validate", "cross_val_predict"):
+            for owner in (sys.modules[_VALIDATION], model_selection):
+                # cross_val_score calls cross_validate of its own module
+                wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
+        classes = [cls for _, cls in all_estimators("classifier")] + [Pipeline, BaseSearchCV]
+        classes += [cls for cls in vars(model_selection).values() if isinstance(cls, type) and issubclass(cls, BaseSearchCV)]
+        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *METHODS), self.predict)
+        for name, hook in hooks.items():
+            for owner, slot in places(classes, name):
+                wrap(owner, slot, hook)
+        for name in sklearn.metrics.__all__:
+            metric = getattr(sklearn.metrics, name)
+            if inspect.isfunction(metric) and _is_metric(metric):
+                wrap(sys.modules.get(metric.__module__, sklearn.metrics), name, self.metric)
+                wrap(sklearn.metrics, name, self.metric)
+        self._say_imported_earlier()
+
+    def stop(self) -> None:
+        """Take the wrappers off; wait for what is being written."""
+        self.patches.restore()
+        self.sink.flush()
+
+    def _say_imported_earlier(self) -> None:
+        found = imported_earlier(self.patches.originals())
+        if found:
+            names = "; ".join(f"{', '.join(sorted(names))} in {module}" for module, names in found.items())
+            self.sink.warn(
+                f"imported before autolog() and therefore not seen: {names}. Call autolog() before these imports, or call "
+                "them through their module, as sklearn.model_selection.cross_validate(...)."
+            )
+
+    # ---- fit, then evaluate ------------------------------------------------------------------------------------------
+
+    def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        cv = _copied_cv(estimator) if self.searches and isinstance(estimator, BaseSearchCV) else _NONE
+        before = getattr(estimator, _MLFLOW_RUN, None)
+        start = time.perf_counter()
+        result = original(estimator, *args, **kwargs)
+        seconds = time.perf_counter() - start
+        X, Y = _data(args, kwargs)
+        if _n_columns(Y) > 1 and is_classifier(estimator):
+            with self.sink.harmless("a fit"):
+                found = getattr(estimator, _MLFLOW_RUN, None)
+                run_id = found if found != before else _active_run_id()
+                self._fits[estimator] = _Fit(run_id, fingerprint(X, Y), seconds)
+            if cv is not _NONE and _concerns(estimator, Y):
+                self._search(estimator, X, Y, cv, {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")})
+            if self.eval_data is not None:
+                self._held_out(estimator, *self.eval_data)
+        return result
+
+    def score(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(estimator, *args, **kwargs)
+        self._held_out(estimator, *_data(args, kwargs))
+        return result
+
+    def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(estimator, *args, **kwargs)
+        if _n_columns(result) > 1 and not isinstance(result, list):
+            key = id(result)
+            kept = weakref.ref(result, lambda _: self._predictions.pop(key, None))
+            self._predictions[key] = kept, estimator, _data(args, kwargs)[0]
+        return result
+
+    def metric(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        predicted = args[1] if len(args) > 1 else next((kwargs[name] for name in _PREDICTED if name in kwargs), None)
+        kept, estimator, X = self._predictions.get(id(predicted), (None, None, None))
+        if kept is not None and kept() is predicted:
+            self._held_out(estimator, X, args[0] if args else kwargs.get("y_true"))
+        return result
+
+    def _held_out(self, estimator: Any, X: Any, Y: Any) -> None:
+        """Evaluate on data that is not the training data, once."""
+        if not _concerns(estimator, Y):
+            return
+        what = f"{type(estimator).__name__} on held-out data"
+        with self.sink.harmless(what):
+            known = self._fits.setdefault(estimator, _Fit())
+            key = fingerprint(X, Y)
+            if key == known.training or key in known.evaluated:
+                return
+            known.evaluated.add(key)
+
+            def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+                found = _predicted(estimator, X, _n_columns(Y))
+                if found.without_score:
+                    self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
+                times = {"fit_time": known.seconds, "predict_time": found.predict_time}
+                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {"y_true": Y}
+
+            self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
+
+    # ---- folds -------------------------------------------------------------------------------------------------------
+
+    def cross_validate(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _arguments(original, args, kwargs)
+        if call is None:
+            return original(*args, **kwargs)
+        asked = call.get("return_estimator", False)
+        result = original(**call | {"return_estimator": True})
+        estimators = result["estimator"] if asked else result.pop("estimator")
+        X, Y, splits = call["X"], call["y"], call["cv"].splits
+
+        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+            found = [
+                _predicted(e, _safe_indexing(X, test), _n_columns(Y)) for e, (_, test) in zip(estimators, splits, strict=True)
+            ]
+            return self._folds(found, Y, splits, result["fit_time"])
+
+        self.sink.log("a cross-validation", evaluation, call["estimator"], X, Y, None)
+        return result
+
+    def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _arguments(original, args, kwargs)
+        way = "" if call is None else call.get("method", "predict")
+        if way not in ("predict", *METHODS):
+            return original(*args, **kwargs)
+        result = original(**call)
+        X, Y, splits = call["X"], call["y"], call["cv"].splits
+
+        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+            truth = np.asarray(Y)
+            found = as_matrix(result, truth.shape[1], [np.unique(column) for column in truth.T])
+            folds = np.empty(len(found), dtype=int)
+            for number, (_, test) in enumerate(splits):
+                folds[test] = number
+            given = (None, found) if way == "predict" else (found, found > METHODS[way])
+            return evaluate(Y, *given, folds=folds, **self.options), split_facts(Y, splits)
+
+        self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
+        return result
+
+    def _search(self, search: BaseSearchCV, X: Any, Y: Any, cv: Any, params: dict[str, Any]) -> None:
+        """Cross-validate the winner once more: a search keeps neither its models nor its predictions."""
+        if not hasattr(search, "best_params_"):
+            self.sink.warn(f"a search was not logged: it names no best candidate (refit={search.refit!r}).")
+            return
+
+        def evaluation() -> tuple[Evaluation, dict[str, Any]]:
+            if cv is _SPENT:
+                raise TypeError("its splits can be drawn only once. Pass cv as a list or a splitter.")
+            groups = params.pop("groups", None)
+            found = fold_predictions(best, X, Y, _n_columns(Y), cv=cv, n_jobs=search.n_jobs, groups=groups, params=params)
+            ev, facts = self._folds(found[0], Y, *found[1:])
+            return ev, facts | {"selected_among": len(search.cv_results_["params"])}
+
+        best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
+        self.sink.log("a search", evaluation, best, X, Y, self._fits.get(search, _Fit()).run_id)
+
+    def _folds(self, found: list[Predictions], Y: Any, splits: Any, times: Any) -> tuple[Evaluation, dict[str, Any]]:
+        if reason := without_scores(found):
+            self.sink.warn(reason)
+        Y = Y if hasattr(Y, "shape") else np.asarray(Y)
+        return evaluate_folds(found, Y, splits, times, **self.options), split_facts(Y, splits)
+
+
+class _Recorded:
+    """A splitter that remembers what it yields; splits are still drawn one by one, as the random state may be shared."""
+
+    def __init__(self, cv: Any) -> None:
+        self._cv = cv
+        self.splits: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cv, name)
+
+    def split(self, *args: Any, **kwargs: Any) -> Any:
+        for train, test in self._cv.split(*args, **kwargs):
+            self.splits.append((train, test))
+            yield train, test
+
+    def get_n_splits(self, *args: Any, **kwargs: Any) -> int:
+        return self._cv.get_n_splits(*args, **kwargs)
+
+
+def _copied_cv(search: BaseSearchCV) -> Any:
+    """The splitter as it is before the fit: one with a random state of its own is another one afterwards."""
+    try:
+        return copy.deepcopy(search.cv)
+    except TypeError:
+        return _SPENT
+
+
+def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """The call by name, with a splitter that remembers; None where it does not concern us or scikit-learn will refuse it."""
+    try:
+        call = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+        if not _concerns(call["estimator"], call.get("y")):
+            return None
+        call["cv"] = _Recorded(check_cv(call.get("cv"), call["y"], classifier=is_classifier(call["estimator"])))
+        return call
+    except Exception:
+        return None
+
+
+def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """X and Y of a method's call; X is always given, Y is called y or Y."""
+    X = args[0] if args else kwargs.get("X")
+    return X, args[1] if len(args) > 1 else kwargs.get("y", kwargs.get("Y"))
+
+
+def _n_columns(Y: Any) -> int:
+    """Number of columns; 0 where it is no matrix."""
+    rows = isinstance(Y, (list, tuple)) and len(Y) and isinstance(Y[0], (list, tuple))
+    shape = (len(Y), len(Y[0])) if rows else getattr(Y, "shape", ())
+    return shape[1] if len(shape) == 2 else 0
+
+
+def _concerns(estimator: Any, Y: Any) -> bool:
+    """Whether this is a multi-label classification."""
+    try:
+        return _n_columns(Y) > 1 and is_multilabel(Y) and not is_regressor(estimator)
+    except Exception:
+        return False
+
+
+def _predicted(estimator: Any, X: Any, n_labels: int) -> Predictions:
+    with warnings.catch_warnings():  # the script has been told already what its estimator warns of
+        warnings.simplefilter("ignore")
+        return predict(estimator, X, n_labels)
+
+
+def _active_run_id() -> str | None:
+    active = mlflow.active_run()
+    return active.info.run_id if active else None
+
+
+def _is_metric(function: Any) -> bool:
+    names = list(inspect.signature(function).parameters)
+    return names[:1] == ["y_true"] and names[1:2] != [] and names[1] in _PREDICTED
