@@ -142,14 +142,14 @@ def test_seed_decides_and_order_of_methods_turns_signs():
 
 def test_family_wise_error_under_the_null():
     rejected = 0
-    for seed in range(300):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         truth = rng.random((80, 1))
         a, b = (truth + rng.normal(0, 0.3, (80, 4)) + rng.normal(0, 0.3, (80, 1)) for _ in range(2))
         names = ["f1", "accuracy", "precision", "recall"]
         methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
         rejected += instance_tests(methods, names, n_draws=199, seed=seed).pairs["significant"].iloc[0]
-    assert rejected <= stats.binom.ppf(0.999, 300, 0.05)
+    assert rejected <= stats.binom.ppf(0.999, 100, 0.05)
 
 
 def test_verdict_and_warnings_say_what_a_reader_must_know():

@@ -91,12 +91,12 @@ def test_noncentrality_inverts_the_distribution(df, share):
 def test_interval_of_the_effect_covers_it():
     rng = np.random.default_rng(0)
     covered = []
-    for _ in range(400):
+    for _ in range(150):
         base = rng.normal(size=(11, 1))
         values = np.hstack([base + rng.normal(0.8, 1, (11, 1)), base])
         row = plan(values, alpha=0.1).table.iloc[0]
         covered.append(row.effect_low <= 0.8 <= row.effect_high)
-    assert np.mean(covered) == pytest.approx(0.9, abs=0.05)
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.07)
 
 
 def test_planned_datasets_give_the_signed_rank_test_its_power():

@@ -134,7 +134,7 @@ def test_spread_is_that_of_the_corrected_variance():
 
 def test_overlap_of_training_data_widens_the_spread_and_shares_sum_to_one():
     fusion = fuse(study(n_folds=10, step=0.01))
-    found = {ratio: bootstrap_ranks(fusion, ratio=ratio, n_draws=200, seed=1) for ratio in (0, 1 / 9, None)}
+    found = {ratio: bootstrap_ranks(fusion, ratio=ratio, n_draws=60, seed=1) for ratio in (0, 1 / 9, None)}
     assert found[1 / 9].draws.std().sum() > found[0].draws.std().sum()
     pd.testing.assert_frame_equal(found[1 / 9].draws, found[None].draws)
     assert "taken as one cross-validation on d, e" in found[None].warnings[0] and not found[0].warnings
