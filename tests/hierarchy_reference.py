@@ -1,7 +1,11 @@
-"""The hierarchical measures by the letter of their definitions: every path, every pairing, every choice, on tiny hierarchies."""
+"""The hierarchical measures by the letter of their definitions: every path, every pairing, every choice, on tiny hierarchies.
+
+Lengths are fractions, so that equal distances are equal.
+"""
 
 import itertools
 from collections import defaultdict
+from fractions import Fraction
 from math import isclose
 
 import networkx as nx
@@ -30,9 +34,10 @@ class Reference:
     def __init__(self, edges, lengths=None, nodes=()):
         self.graph = nx.DiGraph()
         self.graph.add_nodes_from(nodes)
-        self.graph.add_weighted_edges_from((p, c, w) for (p, c), w in zip(edges, lengths or [1] * len(edges), strict=True))
+        exact = [Fraction(str(length)) for length in lengths or [1] * len(edges)]
+        self.graph.add_weighted_edges_from((p, c, w) for (p, c), w in zip(edges, exact, strict=True))
         roots = [v for v, degree in self.graph.in_degree if degree == 0]
-        self.graph.add_weighted_edges_from((ROOT, v, 1) for v in roots)
+        self.graph.add_weighted_edges_from((ROOT, v, Fraction(1)) for v in roots)
         upward = self.graph.reverse()
         self.up = {v: nx.single_source_dijkstra_path_length(upward, v) for v in self.graph}
 
@@ -69,7 +74,7 @@ class Reference:
         found = {}
         for y, p in itertools.product(sorted(true), sorted(pred)):
             length = self.distance(y, p)
-            if not forbid or length <= limit or isclose(length, limit):
+            if not forbid or length <= Fraction(str(limit)):
                 found[y, p] = length
         return found
 
@@ -95,16 +100,16 @@ class Reference:
         length = self.distance(a, b)
         if limit is not None and length > limit:
             return {DUMMY}
-        return {v for v in self.up[a] if v in self.up[b] and isclose(self.up[a][v] + self.up[b][v], length)}
+        return {v for v in self.up[a] if v in self.up[b] and self.up[a][v] + self.up[b][v] == length}
 
     def nearest(self, c, others, limit=None):
         lengths = {o: self.distance(c, o) if limit is None else min(limit, self.distance(c, o)) for o in others}
-        return {o for o in others if isclose(lengths[o], min(lengths.values()), abs_tol=1e-12)}
+        return {o for o in others if lengths[o] == min(lengths.values())}
 
     def ways(self, low, high, limit=None):
         if high != DUMMY:
             return self.paths(low, high)
-        near = {v for v, d in self.up[low].items() if d < limit / 2 and not isclose(d, limit / 2)}
+        near = {v for v, d in self.up[low].items() if d < limit / 2}
         ends = [v for v in self.up[low] if v not in near or v == ROOT]
         return [frozenset(path & near | {DUMMY}) for end in ends for path in self.paths(low, end)]
 
@@ -135,7 +140,7 @@ class Reference:
         if not true or not pred:
             return {(0, len(self.lowest(true)), len(self.lowest(pred)))}
         choices = self.choices(true, pred, limit)
-        nodes = sorted({a for met in choices.values() for a in met})
+        nodes = sorted({a for met in choices.values() for a in met}, key=str)
         for size in range(1, len(nodes) + 1):
             covers = [set(c) for c in itertools.combinations(nodes, size) if all(set(c) & set(met) for met in choices.values())]
             if covers:

@@ -120,20 +120,33 @@ def test_all_far_pairs_meet_in_one_node():
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr(lca_minimal, "_STATES", 12)
+    monkeypatch.setattr(lca_minimal, "_STEPS", 300)
     monkeypatch.setattr(lca_minimal, "_WAYS", 2)
     exact = []
     for seed in range(25):
         h, true, pred = dense_case(seed)
         row = measure(true, pred, h, lca="minimal")
         with monkeypatch.context() as free:
-            free.setattr(lca_minimal, "_STATES", 10**6)
+            free.setattr(lca_minimal, "_STEPS", 10**8)
             free.setattr(lca_minimal, "_WAYS", 10**6)
             full = measure(true, pred, h, lca="minimal")
         assert full["lca_exact"] == 1 and row["lca_f1"] > 0
         assert row["lca_exact"] == 0 or sizes(row) == sizes(full)
         exact.append(row["lca_exact"])
     assert 0 in exact and 1 in exact
+
+
+@pytest.mark.parametrize(("name", "value"), [("_COVERS", 1), ("_STEPS", 1)])
+def test_the_shortest_search_still_joins_every_class(monkeypatch, name, value):
+    monkeypatch.setattr(lca_minimal, name, value)
+    exact = []
+    for seed in range(10):
+        h, true, pred = dense_case(seed)
+        row, whole = (measure(true, pred, h, lca=lca) for lca in ("minimal", "extended"))
+        assert row["lca_intersection"] >= 1
+        assert 1 <= row["lca_true_size"] <= whole["lca_true_size"] and 1 <= row["lca_pred_size"] <= whole["lca_pred_size"]
+        exact.append(row["lca_exact"])
+    assert 0 in exact
 
 
 def test_many_classes_with_one_way_each():

@@ -17,7 +17,8 @@ import numpy as np
 
 from mlflow_mleval.measures.lca import Legs, Meetings
 
-_STATES = 2000  # partial solutions that are followed at once
+_STEPS = 200_000  # partial solutions that are looked at, shared out among the classes of an instance
+_COVERS = 2000  # sets of meeting nodes that are looked at
 _WAYS = 64  # shortest paths of one leg that differ in a shared node
 _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 
@@ -145,42 +146,49 @@ class _Instance:
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection, the true and the predicted graph, and whether nothing was left out of the search."""
         groups = list(self._groups())
-        order = [owner for group in groups for owner in group]
+        choices = {owner: self._choices(tops) for owner, tops in self.classes.items()}
         live = {}  # nodes that later classes may still add
         later = 0
-        for owner in reversed(order):
+        for owner in reversed(list(chain.from_iterable(groups))):
             live[owner] = later
-            for left, right in chain.from_iterable(self.classes[owner].values()):
-                later |= reduce(or_, self.ways[0][left]) | reduce(or_, self.ways[1][right])
+            for _, true, pred in choices[owner]:
+                later |= true | pred
+        most = max(1, _STEPS // sum(map(len, choices.values())))
         states = [(0, 0)]
         for group in groups:
             merged = _Frontier(live[group[-1]])
-            for tops in self._fewest([reduce(or_, self.classes[owner]) for owner in group]):
+            covers = self._fewest([reduce(or_, self.classes[owner]) for owner in group])
+            if len(covers) > most:
+                covers, self.exact = covers[:most], False
+            for cover in covers:
                 found = states
                 for owner in group:
-                    choices = {
-                        (t, p)
-                        for top, options in self.classes[owner].items()
-                        if top & tops
-                        for left, right in options
-                        for t in self.ways[0][left]
-                        for p in self.ways[1][right]
-                    }
                     frontier = _Frontier(live[owner])
                     for true, pred in found:
-                        for t, p in choices:
-                            frontier.add(true | t, pred | p)
-                    found = self._bounded(frontier)
+                        for top, more_true, more_pred in choices[owner]:
+                            if top & cover:
+                                frontier.add(true | more_true, pred | more_pred)
+                    found = self._bounded(frontier, most // len(covers))
                 for true, pred in found:
                     merged.add(true, pred)
-            states = self._bounded(merged)
+            states = self._bounded(merged, most)
         true, pred = max(states, key=_merit)
         return (true & pred).bit_count(), true.bit_count(), pred.bit_count(), self.exact
 
-    def _bounded(self, frontier: _Frontier) -> list[tuple[int, int]]:
+    def _choices(self, tops: dict[int, list[tuple[int, int]]]) -> set[tuple[int, int, int]]:
+        """Meeting node and paths of both sides that a class may keep."""
+        return {
+            (top, true, pred)
+            for top, legs in tops.items()
+            for left, right in legs
+            for true in self.ways[0][left]
+            for pred in self.ways[1][right]
+        }
+
+    def _bounded(self, frontier: _Frontier, most: int) -> list[tuple[int, int]]:
         states = frontier.graphs()
-        if len(states) > _STATES:
-            states, self.exact = nlargest(_STATES, states, key=_merit), False
+        if len(states) > most:
+            states, self.exact = nlargest(most, states, key=_merit), False
         return states
 
     def _groups(self) -> Iterator[list[int]]:
@@ -197,11 +205,11 @@ class _Instance:
             groups = [*apart, (mask, members)]
         return (members for _, members in groups)
 
-    def _fewest(self, wanted: list[int]) -> set[int]:
+    def _fewest(self, wanted: list[int]) -> list[int]:
         """All smallest sets of nodes that hold a node of each of these sets."""
         sure = reduce(or_, (tops for tops in wanted if tops.bit_count() == 1), 0)
         wanted = sorted({tops for tops in wanted if not tops & sure}, key=int.bit_count)
-        found: set[int] = set()
+        found: dict[int, None] = {}
         calls = 0
 
         def extend(chosen: int, size: int) -> None:
@@ -214,24 +222,24 @@ class _Instance:
                     needed += not tops & seen  # sets without a common node need one each
                     seen |= tops
             if not missing:
-                found.add(chosen)
+                found[chosen] = None
             elif needed <= size:
-                while missing and calls < _STATES:
+                while missing and calls < _COVERS:
                     extend(chosen | (missing & -missing), size - 1)
                     missing &= missing - 1
 
         size = 0
-        while not found and calls < _STATES:
+        while not found and calls < _COVERS:
             extend(sure, size)
             size += 1
-        if calls >= _STATES:
+        if calls >= _COVERS:
             self.exact = False
         if not found:  # the node that most sets hold, again and again
             chosen = sure
             while left := [tops for tops in wanted if not tops & chosen]:
                 chosen |= max(self.bit.values(), key=lambda bit: sum(tops & bit > 0 for tops in left))
-            found.add(chosen)
-        return found
+            found[chosen] = None
+        return list(found)
 
 
 class _Frontier:
