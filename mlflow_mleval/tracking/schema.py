@@ -21,6 +21,9 @@ SCHEMA_VERSION = 1
 METRIC_PREFIX = "mleval/"
 FOLD_PREFIX = "mleval.fold/"
 PROFILE_PREFIX = "mleval.profile/"
+#: How validation data were predicted while training, step = epoch: no results, and not read as such.
+EPOCH_PREFIX = "mleval.epoch/"
+EPOCH_PROFILE_PREFIX = "mleval.epoch.profile/"
 #: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
 DATA_PREFIX = "mleval.data/"
 
@@ -35,6 +38,8 @@ TAG_FOLDS = "mleval.folds"
 TAG_FOLD_SIZES = "mleval.fold_sizes"
 #: Among how many candidates a search chose this method on these very folds: its values are optimistic.
 TAG_SELECTED = "mleval.selected_among"
+#: The epoch that the evaluated model is of, counted from 0.
+TAG_EPOCH = "mleval.epoch"
 #: JSON: the binomial loss profile, over folds too where they fit.
 TAG_PROFILE = "mleval.profile"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
@@ -84,6 +89,15 @@ def metric_key(measure: str) -> str:
     'mleval/f1'
     """
     return METRIC_PREFIX + measure
+
+
+def epoch_profile_key(k: int, n_labels: int) -> str:
+    """Key of the binomial loss at k with step = epoch; the keys sort by k.
+
+    >>> epoch_profile_key(3, 14)
+    'mleval.epoch.profile/k03'
+    """
+    return f"{EPOCH_PROFILE_PREFIX}k{k:0{len(str(n_labels))}d}"
 
 
 def measure_of(key: str) -> str | None:

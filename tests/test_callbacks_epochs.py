@@ -1,0 +1,283 @@
+"""What every callback does with its epochs, without a framework: metrics, profile, evaluation, and no harm."""
+
+import random
+import warnings
+
+import mlflow
+import numpy as np
+import pytest
+
+import mlflow_mleval as mleval
+from mlflow_mleval.tracking import schema
+from mlflow_mleval.training.callbacks.epochs import EPOCH_MEASURES, EpochLog
+
+NAMES = {"method": "net", "dataset": "toy"}
+
+
+def data(n=60, k=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.random((n, k)) < 0.4).astype(int), rng.random((n, k))
+
+
+def epochs(count=5, **shape):
+    """Truth, and scores that come nearer to it epoch by epoch up to the last but one."""
+    y, noise = data(**shape)
+    nearer = [*np.linspace(0.05, 0.45, count - 1), 0.2]
+    return y, [a * y + (1 - a) * noise for a in nearer]
+
+
+def train(log, y, scores):
+    log.begin()
+    for epoch, s in enumerate(scores):
+        log.epoch(epoch, lambda s=s: (y, s))
+    log.end(lambda: (y, scores[-1]), len(scores) - 1)
+
+
+def history(client, run_id, key):
+    return {m.step: m.value for m in client.get_metric_history(run_id, key)}
+
+
+def test_every_epoch_has_its_measures_and_profile(client):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+    found = client.get_run(run.info.run_id).data.metrics
+    assert {k for k in found if k.startswith("mleval.epoch")} == {
+        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES), *(f"mleval.epoch.profile/k{k}" for k in range(1, 5)),
+    }  # fmt: skip
+    evs = [mleval.evaluate(y, s) for s in scores]
+    for m in EPOCH_MEASURES:
+        assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {i: ev.measures[m] for i, ev in enumerate(evs)}
+    for k in range(1, 5):
+        values = {i: ev.profile().losses[k - 1] for i, ev in enumerate(evs)}
+        assert history(client, run.info.run_id, f"mleval.epoch.profile/k{k}") == pytest.approx(values, rel=1e-12)
+
+
+def test_the_run_ends_with_a_full_evaluation(client):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+    assert log.run_id == run.info.run_id
+    assert log.evaluation.measures == mleval.evaluate(y, scores[-1]).measures
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_STATUS], tags[schema.TAG_EPOCH]) == (schema.COMPLETE, "4")
+    assert schema.TAG_SELECTED not in tags and schema.TAG_DATASET_DIGEST in tags
+    study = mleval.load_study(experiment_names=["Default"])
+    assert study.values.loc["toy", "net"].to_dict() == {m: log.evaluation.measures[m] for m in study.measures}
+    assert not [m for m in study.measures if "epoch" in m]
+
+
+@pytest.mark.parametrize("measure", ["micro_f1", "soft_binomial_area"])
+def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
+    y, scores = epochs()
+    log = EpochLog(**NAMES, best_by=measure)
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == ("3", "5")
+    assert log.evaluation.measures == mleval.evaluate(y, scores[3]).measures
+
+
+def test_chosen_measures_and_epochs_only(client):
+    y, scores = epochs(6)
+    with mlflow.start_run() as run:
+        train(EpochLog(**NAMES, measures=["ranking", "f1"], every=2), y, scores)
+    keys = {k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PREFIX)}
+    assert keys == {schema.EPOCH_PREFIX + m for m in ("one_error", "coverage", "ranking_loss", "average_precision", "f1")}
+    assert list(history(client, run.info.run_id, "mleval.epoch/f1")) == [1, 3, 5]
+
+
+def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
+    y, scores = epochs(3, k=150)
+    with mlflow.start_run() as run:
+        train(EpochLog(**NAMES), y, scores)
+    keys = sorted(k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PROFILE_PREFIX))
+    ks = [int(k.rpartition("k")[2]) for k in keys]
+    assert len(ks) == 10 and ks == sorted(ks) and (ks[0], ks[-1]) == (1, 150)
+
+
+def test_scores_that_are_no_probabilities_have_hard_profiles(client):
+    y, scores = epochs()
+    logits = [np.log((s + 1e-9) / (1 - s + 1e-9)) for s in scores]
+    with mlflow.start_run() as run:
+        train(EpochLog(**NAMES, threshold=0.0), y, logits)
+    values = {i: mleval.evaluate(y, s).profile(kind="hard").losses[1] for i, s in enumerate(scores)}
+    assert history(client, run.info.run_id, "mleval.epoch.profile/k2") == pytest.approx(values, rel=1e-12)
+
+
+def test_one_label_and_scores_without_columns(client):
+    y, scores = epochs(3, k=1)
+    with mlflow.start_run() as run:
+        train(EpochLog(**NAMES, measures=["f1"]), y, [s[:, 0] for s in scores])
+    assert len(history(client, run.info.run_id, "mleval.epoch/f1")) == 3
+
+
+def test_a_hierarchy_counts_where_it_is_asked_for(client):
+    y, scores = epochs(3)
+    h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
+    options = {"label_names": list("abcd"), "hierarchy": h, "max_distance": 3}
+    for measures, expected in ((["f1", "h_f1"], 3), (["f1"], 0)):
+        log = EpochLog(**NAMES, measures=measures, **options)
+        with mlflow.start_run() as run:
+            train(log, y, scores)
+        found = client.get_run(run.info.run_id).data.metrics
+        assert found["mleval/h_f1"] == mleval.evaluate(y, scores[-1], **options).measures["h_f1"]
+        assert ("mleval.epoch/h_f1" in found) == bool(expected)
+        assert len(history(client, run.info.run_id, "mleval.epoch/h_f1") if expected else ()) == expected
+
+
+def test_a_measure_that_cannot_be_computed_is_said_once(client):
+    y, scores = epochs()
+    with mlflow.start_run(), pytest.warns(UserWarning, match=r"1 of the measures .* \(h_f1: no `hierarchy` was given\)") as said:
+        train(EpochLog(**NAMES, measures=["f1", "h_f1"]), y, scores)
+    assert len(said) == 1
+
+
+def test_without_a_run_there_is_one_warning_and_no_run(client):
+    y, scores = epochs()
+    with pytest.warns(UserWarning, match="No run is active") as said:
+        train(EpochLog(**NAMES), y, scores)
+    assert len(said) == 1
+    assert not client.search_runs(["0"])
+
+
+def test_a_run_can_be_named(client, monkeypatch):
+    y, scores = epochs()
+    run_id = client.create_run("0").info.run_id
+    train(EpochLog(**NAMES, run_id=run_id), y, scores)
+    assert client.get_run(run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+    run_id = client.create_run("0").info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
+    train(EpochLog(**NAMES), y, scores)
+    assert client.get_run(run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+
+
+def test_a_second_training_needs_a_second_run(client):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+        with pytest.warns(UserWarning, match="holds a result already") as said:
+            train(log, y, scores)
+    assert len(said) == 1 and log.evaluation is None
+    assert len(client.get_metric_history(run.info.run_id, "mleval.epoch/f1")) == 5
+    with mlflow.start_run(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(log, y, scores)
+    assert log.evaluation is not None
+
+
+def test_a_store_that_goes_away_is_one_warning_and_the_result_is_kept(db, client):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0 and later ones are not logged. StoreError") as said:
+        log.begin()
+        db.rename(db.with_suffix(".away"))
+        for epoch, s in enumerate(scores[:3]):
+            log.epoch(epoch, lambda s=s: (y, s))
+        log.end(lambda: (y, scores[-1]))
+        db.unlink(missing_ok=True)
+        db.with_suffix(".away").rename(db)
+    assert len(said) == 1
+    assert mleval.log_evaluation(log.evaluation, **NAMES, run_id=run.info.run_id)
+
+
+def test_a_store_that_comes_back_gets_the_evaluation(db, client):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0") as said:
+        log.begin()
+        db.rename(db.with_suffix(".away"))
+        log.epoch(0, lambda: (y, scores[0]))
+        db.unlink(missing_ok=True)
+        db.with_suffix(".away").rename(db)
+        log.end(lambda: (y, scores[-1]))
+    assert len(said) == 1
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+    assert history(client, run.info.run_id, "mleval.epoch/f1") == {0: mleval.evaluate(y, scores[0]).measures["f1"]}
+
+
+@pytest.mark.parametrize("bad", ["scores", "raises", "shape"])
+def test_what_cannot_be_evaluated_is_one_warning(client, bad):
+    y, scores = epochs()
+    broken = {"scores": np.full(y.shape, np.nan), "shape": scores[0][:, :2], "raises": None}[bad]
+
+    def predict():
+        if bad == "raises":
+            raise RuntimeError("no predictions")
+        return y, broken
+
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 1 and later ones are not logged") as said:
+        log.begin()
+        log.epoch(0, lambda: (y, scores[0]))
+        for epoch in (1, 2):
+            log.epoch(epoch, predict)
+        log.end(predict)
+    assert len(said) == 1 and log.evaluation is None
+    assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
+
+
+def test_warnings_as_errors_do_not_stop_the_training(client, capsys):
+    y, scores = epochs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(EpochLog(**NAMES), y, scores)
+    assert "No run is active" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_the_users(client):
+    def predict():
+        raise KeyboardInterrupt
+
+    log = EpochLog(**NAMES)
+    with mlflow.start_run():
+        log.begin()
+        with pytest.raises(KeyboardInterrupt):
+            log.epoch(0, predict)
+
+
+def test_the_random_state_stays(client):
+    y, scores = epochs()
+
+    def predict():
+        random.random()
+        np.random.random()  # noqa: NPY002
+        return y, scores[0]
+
+    def state():
+        return random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+
+    log = EpochLog(**NAMES)
+    with mlflow.start_run():
+        before = state()
+        log.begin()
+        log.epoch(0, predict)
+        log.end(predict)
+        assert state() == before
+
+
+def test_epochs_that_share_a_request_all_arrive(client):
+    y, scores = epochs(200, n=20)
+    with mlflow.start_run() as run:
+        train(EpochLog(**NAMES), y, scores)
+    assert sorted(history(client, run.info.run_id, "mleval.epoch/f1")) == list(range(200))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"measures": ["f2"]}, ValueError, "`measures` must be"),
+        ({"best_by": "fit_time"}, ValueError, "`best_by` must be"),
+        ({"every": 0}, ValueError, "`every` must be"),
+        ({"method": ""}, ValueError, "`method` must be"),
+        ({"dataset": 3}, TypeError, "`dataset` must be text"),
+        ({"treshold": 0.3}, TypeError, "`hierarchy` must be given with 'treshold'"),
+        ({"conventions": "weka"}, ValueError, "`conventions` must be"),
+    ],
+)
+def test_bad_options_are_said_before_training(options, error, text):
+    with pytest.raises(error, match=text):
+        EpochLog(**(NAMES | options))
