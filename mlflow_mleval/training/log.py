@@ -98,14 +98,12 @@ def log_evaluation(
     identity = dict(tags or {}) | content.tags()
     if selected_among is not None:
         identity[schema.TAG_SELECTED] = str(selected_among)
-    if isinstance(y_true, Fingerprint):
-        identity[schema.TAG_DATASET_DIGEST] = y_true.truth
-        if split := y_true.split(ev.sums):
-            identity[schema.TAG_SPLIT_DIGEST] = split
-    elif y_true is not None:
+    if y_true is not None:
         identity[schema.TAG_DATASET_DIGEST] = truth_digest(y_true, ev)
     if test_indices is not None:
         identity[schema.TAG_SPLIT_DIGEST] = split_digest(test_indices, ev)
+    elif isinstance(y_true, Fingerprint) and (split := y_true.split(ev.sums)):
+        identity[schema.TAG_SPLIT_DIGEST] = split
     wanted = set(MEASURES if measures is None else expand(measures))
     if unknown := sorted(wanted - set(MEASURES)):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
@@ -124,10 +122,11 @@ def log_evaluation(
 
 def truth_digest(y_true: Any, ev: Evaluation) -> str:
     """SHA-256 of the truth: names of the labels, number of instances, and which labels each of them has."""
-    found = Fingerprint(ev.label_names)
-    found.update(y_true)
+    found = y_true if isinstance(y_true, Fingerprint) else Fingerprint(ev.label_names)
+    if found is not y_true:
+        found.update(y_true)
     if found.n < (least := max(sums.n for sums in ev.sums.values())):
-        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {found.n}. Pass the whole truth.")
+        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {found.n}. Pass the whole.")
     return found.truth
 
 
