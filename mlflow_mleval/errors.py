@@ -24,7 +24,7 @@ class MeasureError(MlevalError):
 
 
 class ImportFileError(MlevalError):
-    """A file of results is malformed; the text names the row and the column."""
+    """A file of results or predictions is malformed; the text names the row and the column."""
 
 
 class StoreError(MlevalError):

@@ -1,0 +1,548 @@
+"""Files of predictions, read block by block, so that a file may be larger than memory; what is broken is named by its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.measures.hierarchy import Hierarchy
+
+#: Called with how much is read and how much there is.
+Progress = Callable[[int, int], None]
+
+FOLD = "fold"
+_NAMING = "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and fold where there are folds."
+_COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
+_BLOCK = 1 << 22  # bytes of text that are parsed together
+_CELLS = 1 << 18  # cells of arrays that are read together
+_LONGEST = 1 << 26  # bytes of one row; more is no table
+_LINES = 1 << 13  # lines of class ids that are read together
+_BINARY = ("y_true", "y_pred")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a file holds.
+
+    Attributes
+    ----------
+    names : tuple
+        The K labels; of a file of class sets, the classes.
+    inputs : tuple of str
+        What each batch holds beside the truth: ``y_score``, ``y_pred``; or ``pred_sets``.
+    ignored : tuple of str
+        Columns that are not used.
+    batches : iterator of dict
+        The arguments of `evaluate`, or of `evaluate_hierarchical`, for some rows at a time; to be read once.
+    """
+
+    names: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    ignored: tuple[str, ...]
+    batches: Iterator[dict[str, Any]]
+
+
+def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> Predictions:
+    """Open a table of truth and predictions: CSV, parquet or npz.
+
+    Parameters
+    ----------
+    path : path
+        CSV (UTF-8, commas) and parquet have one row an instance and for each label a column ``true_LABEL`` of 0 and 1 with
+        ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does not matter. A column ``fold`` names the fold. Others are
+        not used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe
+        ``label_names`` (K) and ``folds`` (N).
+    progress : callable, optional
+        Called with how much is read and how much there is.
+
+    Raises
+    ------
+    ImportFileError
+        The file cannot be read or lacks what is needed. Reading the batches raises it for a row that is broken.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start == b"PAR1":
+            return _open_parquet(path, progress)
+        if start in (b"PK\3\4", b"PK\5\6"):
+            return _open_npz(path, progress)
+        return _open_csv(path, progress)
+    except OSError as error:
+        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+
+
+def open_class_sets(
+    path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress = lambda done, total: None
+) -> Predictions:
+    """Open two files of class sets: each line holds the classes of one instance, separated by spaces.
+
+    Line i of both is the same instance; an empty line is an empty set.
+
+    Raises
+    ------
+    ImportFileError
+        A file cannot be read. Reading the batches raises it for an unknown class, and if a file ends before the other.
+    """
+    paths = Path(truth), Path(path)
+    try:
+        total = sum(p.stat().st_size for p in paths)
+        files = [p.open(encoding="utf-8-sig", errors="replace", newline="\n") for p in paths]
+    except OSError as error:
+        raise ImportFileError(f"cannot read {error.filename!r}: {error.strerror or error}.") from error
+    return Predictions(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
+
+
+def read_hierarchy(path: str | Path) -> Hierarchy:
+    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or lines of "parent child".
+
+    Raises
+    ------
+    ImportFileError
+        The file cannot be read, or is no hierarchy.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = [cell.strip() for cell in file.readline().split(",")]
+            if len(header) > 1:
+                return Hierarchy.from_csv(path, weight="weight" if "weight" in header else None)
+            file.seek(0)
+            edges = {}
+            for number, line in enumerate(file.read().lstrip("\ufeff").splitlines(), 1):
+                parts = line.split()
+                if parts and len(parts) != 2:
+                    found = f"got {len(parts)}: {_shown(line.strip())}"
+                    raise ImportFileError(f"{path.name}, line {number}: an edge is two classes, parent and child, {found}.")
+                if parts:
+                    edges[tuple(parts)] = number
+        return Hierarchy(edges)
+    except OSError as error:
+        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ImportFileError(f"{path.name}: {error}") from error
+
+
+# ---- tables of columns -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which column of a table holds what: by input, the place of each label's column."""
+
+    places: dict[str, list[int]]
+    names: tuple[str, ...]
+    fold: int | None
+    ignored: tuple[str, ...]
+
+    @property
+    def used(self) -> list[int]:
+        return [place for places in self.places.values() for place in places]
+
+    def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
+        """The arguments of `evaluate`, from columns by place."""
+        found: dict[str, Any] = {}
+        for name, places in self.places.items():
+            matrix = np.empty((len(values[places[0]]), len(places)), bool if name in _BINARY else float)
+            for column, place in enumerate(places):
+                matrix[:, column] = values[place]
+            found[name] = matrix
+        if folds is not None:
+            found["folds"] = folds
+        return found
+
+
+def _columns(header: Sequence[str], name: str) -> _Columns:
+    found: dict[str, dict[str, int]] = {}
+    fold, ignored = None, []
+    for place, column in enumerate(header):
+        if match := _COLUMN.fullmatch(column):
+            kind, label = match.groups()
+            if found.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
+                raise ImportFileError(f"{name}: two columns hold {kind} of the label {_shown(label)}. Remove one.")
+        elif column == FOLD:
+            if fold is not None:
+                raise ImportFileError(f"{name}: two columns are called {FOLD}. Remove one.")
+            fold = place
+        else:
+            ignored.append(column)
+    if len(found) < 2 or "y_true" not in found:
+        have = ", ".join(map(_shown, header[:8])) + (" …" if len(header) > 8 else "")
+        missing = "of the truth" if "y_true" not in found else "of scores or predictions"
+        raise ImportFileError(f"{name}: no column {missing} (it has {have}). {_NAMING}")
+    labels = list(found["y_true"])
+    for kind, places in found.items():
+        if odd := [label for label in [*labels, *places] if label not in places or label not in found["y_true"]]:
+            lacking = kind if odd[0] not in places else "y_true"
+            raise ImportFileError(
+                f"{name}: the label {_shown(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
+            )
+    order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
+    return _Columns({kind: [found[kind][label] for label in labels] for kind in order}, tuple(labels), fold, tuple(ignored))
+
+
+def _wrong(values: NDArray[Any], binary: bool) -> NDArray[np.bool_]:
+    """Which values cannot be used."""
+    return (values != 0) & (values != 1) if binary else ~np.isfinite(values)
+
+
+def _expected(binary: bool) -> str:
+    return "0 or 1" if binary else "a finite number"
+
+
+def _fold_name(text: str) -> int | str:
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def _open_csv(path: Path, progress: Progress) -> Predictions:
+    with path.open("rb") as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
+        file.seek(0)
+        rows = (row for line, block in _blocks(file, path.name) for row in _rows(block, line, path.name) if row[1])
+        at, header = next(rows, (0, []))
+        if not header:
+            raise ImportFileError(f"{path.name} is empty. {_NAMING}")
+        if len(header) == 1 and (other := next((c for c in ";\t|" if c in header[0]), None)):
+            raise ImportFileError(f"{path.name}, line {at}: the separator seems to be {other!r}. Separate columns by commas.")
+        columns = _columns(header, path.name)
+        first = next(rows, (0, []))[1]
+    return Predictions(
+        columns.names, tuple(columns.places)[1:], columns.ignored, _csv_batches(path, header, at, columns, first, progress)
+    )
+
+
+def _csv_batches(
+    path: Path, header: list[str], header_line: int, columns: _Columns, first: list[str], progress: Progress
+) -> Iterator[dict[str, Any]]:
+    words = {p for p in columns.used if p < len(first) and first[p].lower() in ("true", "false")}
+    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.used}
+    if columns.fold is not None:
+        types[str(columns.fold)] = pa.string()
+    convert = arrow_csv.ConvertOptions(
+        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+    )
+    total, empty = path.stat().st_size, True
+    with path.open("rb") as file:
+        for line, block in _blocks(file, path.name):
+            if line <= header_line:
+                skip = _end_of_record(block, header_line - line + 1)
+                line, block = line + block.count(b"\n", 0, skip), block[skip:]
+            batch = _csv_fast(block, len(header), columns, convert)
+            if batch is None:
+                batch = _csv_careful(block, line, header, columns, path.name)
+            progress(file.tell(), total)
+            if len(batch["y_true"]):
+                empty = False
+                yield batch
+    if empty:
+        raise ImportFileError(f"{path.name} has a header but no rows.")
+
+
+def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.ConvertOptions) -> dict[str, Any] | None:
+    """The rows of a block, or None where there is anything unusual about them."""
+    try:
+        table = arrow_csv.read_csv(
+            pa.py_buffer(block),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[str(i) for i in range(width)]),
+            arrow_csv.ParseOptions(newlines_in_values=b'"' in block),
+            convert,
+        )
+    except pa.ArrowInvalid:
+        return None
+    values = {place: table[str(place)].to_numpy() for place in columns.used}
+    if any(_wrong(values[p], kind in _BINARY).any() for kind, places in columns.places.items() for p in places):
+        return None
+    folds = None
+    if columns.fold is not None:
+        texts = [text.strip() for text in table[str(columns.fold)].to_pylist()]
+        if not all(texts):
+            return None
+        folds = [_fold_name(text) for text in texts]
+    return columns.batch(values, folds)
+
+
+def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
+    """The rows of a block, cell by cell; says which line is broken."""
+    kinds = {p: kind in _BINARY for kind, places in columns.places.items() for p in places}
+    values: dict[int, list[float]] = {p: [] for p in kinds}
+    folds: list[int | str] | None = None if columns.fold is None else []
+    for at, cells in _rows(block, line, name):
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            raise ImportFileError(f"{name}, line {at}: the row has {len(cells)} cells, the header has {len(header)}.")
+        for p, binary in kinds.items():
+            value = _number(cells[p])
+            if _wrong(np.float64(value), binary):
+                raise ImportFileError(
+                    f"{name}, line {at}, column {_shown(header[p])}: {_shown(cells[p])} is not {_expected(binary)}."
+                )
+            values[p].append(value)
+        if folds is not None:
+            if not cells[columns.fold]:
+                raise ImportFileError(f"{name}, line {at}, column {FOLD}: the row has no fold.")
+            folds.append(_fold_name(cells[columns.fold]))
+    return columns.batch({p: np.array(column) for p, column in values.items()}, folds)
+
+
+def _number(cell: str) -> float:
+    words = {"true": 1.0, "false": 0.0}
+    try:
+        return words[cell.lower()] if cell.lower() in words else float(cell if "_" not in cell else "nan")
+    except ValueError:
+        return np.nan
+
+
+def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole rows, each with the number of its first line."""
+    rest, line = b"", 1
+    while True:
+        data = file.read(_BLOCK)
+        block = rest + data
+        cut = _last_record(block) if data else len(block)
+        if data and not cut:
+            if len(block) > _LONGEST:
+                reason = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
+                raise ImportFileError(f"{name}, line {line}: {reason} ({len(block):,} characters).")
+            rest = block
+            continue
+        if cut:
+            yield line, block[:cut]
+        line += block.count(b"\n", 0, cut)
+        rest = block[cut:]
+        if not data:
+            return
+
+
+def _ends(block: bytes) -> NDArray[np.int64]:
+    """Where rows end: behind each newline that is not within quotes."""
+    array = np.frombuffer(block, np.uint8)
+    newlines, quotes = np.flatnonzero(array == 10), np.flatnonzero(array == 34)
+    return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1
+
+
+def _last_record(block: bytes) -> int:
+    """Where the last whole row ends; 0 where there is none."""
+    if b'"' not in block:
+        return block.rfind(b"\n") + 1
+    ends = _ends(block)
+    return int(ends[-1]) if len(ends) else 0
+
+
+def _end_of_record(block: bytes, number: int) -> int:
+    """Where the row ends that begins in the line of that number within the block."""
+    ends = _ends(block)
+    lines = np.array([block.count(b"\n", 0, end) for end in ends[:number]])
+    behind = np.flatnonzero(lines >= number)
+    return int(ends[behind[0]]) if len(behind) else len(block)
+
+
+def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and stripped cells of each row; an empty line has none."""
+    try:
+        text = block.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        at = line + block.count(b"\n", 0, error.start)
+        raise ImportFileError(
+            f"{name}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8. Save the file as UTF-8."
+        ) from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        at = line + reader.line_num
+        try:
+            cells = [cell.strip() for cell in next(reader)]
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
+            raise ImportFileError(f"{name}, line {at}: {reason}.") from error
+        yield at, cells if any(cells) or len(cells) > 1 else []
+
+
+# ---- parquet ---------------------------------------------------------------------------------------------------------
+
+
+def _open_parquet(path: Path, progress: Progress) -> Predictions:
+    try:
+        file = parquet.ParquetFile(path, pre_buffer=False)
+    except pa.ArrowException as error:
+        raise ImportFileError(f"{path.name} is not a parquet file that can be read: {_reason(error)}.") from error
+    header = file.schema_arrow.names
+    columns = _columns(header, path.name)
+    for place in columns.used:
+        kind = file.schema_arrow.types[place]
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise ImportFileError(f"{path.name}, column {_shown(header[place])}: the type is {kind}, not numbers.")
+    return Predictions(
+        columns.names, tuple(columns.places)[1:], columns.ignored, _parquet_batches(file, path.name, columns, progress)
+    )
+
+
+def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress) -> Iterator[dict[str, Any]]:
+    header, done, total = file.schema_arrow.names, 0, file.metadata.num_rows
+    wanted = columns.used + ([] if columns.fold is None else [columns.fold])
+    if not total:
+        raise ImportFileError(f"{name} has no rows.")
+    batches = file.iter_batches(max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError) as error:
+            raise ImportFileError(f"{name}, behind row {done}: the file is damaged: {_reason(error)}.") from error
+        if batch is None:
+            return
+        values = {}
+        for kind, places in columns.places.items():
+            for p in places:
+                values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
+                if (wrong := np.flatnonzero(_wrong(values[p], kind in _BINARY))).size:
+                    value = batch[header[p]][int(wrong[0])]
+                    where = f"{name}, row {done + wrong[0] + 1}, column {_shown(header[p])}"
+                    raise ImportFileError(f"{where}: {value} is not {_expected(kind in _BINARY)}.")
+        folds = None if columns.fold is None else batch[FOLD].to_pylist()
+        if folds is not None and None in folds:
+            raise ImportFileError(f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold.")
+        done += len(batch)
+        progress(done, total)
+        yield columns.batch(values, folds)
+
+
+# ---- npz -------------------------------------------------------------------------------------------------------------
+
+
+def _open_npz(path: Path, progress: Progress) -> Predictions:
+    try:
+        archive = zipfile.ZipFile(path)
+        arrays = {n.removesuffix(".npy"): _Array(archive, n, path) for n in archive.namelist() if n.endswith(".npy")}
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise ImportFileError(f"{path.name} is not an npz file that can be read: {_reason(error)}.") from error
+    matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
+    need = "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and folds (N)."
+    if len(matrices) < 2 or "y_true" not in matrices:
+        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(_shown, arrays)) or 'none'}. {need}")
+    shape = matrices["y_true"].shape
+    for key, array in matrices.items():
+        if len(array.shape) != 2 or 0 in array.shape or array.shape != shape or array.dtype.kind not in "buif":
+            raise ImportFileError(f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}")
+    rest = {}
+    for key, length in (("label_names", shape[1]), ("folds", shape[0])):
+        if key in arrays:
+            array = arrays[key]
+            if array.shape != (length,) or array.dtype.kind not in "biuU":
+                hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
+                raise ImportFileError(f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}{hint}")
+            rest[key] = array.rows(length).tolist()
+    names = tuple(rest.get("label_names", range(shape[1])))
+    ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
+    return Predictions(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
+
+
+class _Array:
+    """An array within an npz file, read from its first row on."""
+
+    def __init__(self, archive: zipfile.ZipFile, member: str, path: Path):
+        self._stream = archive.open(member)
+        version = np.lib.format.read_magic(self._stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        self.shape, fortran, self.dtype = read(self._stream)
+        self._whole = None
+        if fortran and len(self.shape) > 1 and not self.dtype.hasobject:  # its rows lie scattered over the file
+            with np.load(path, allow_pickle=False) as file:
+                self._whole = iter(file[member.removesuffix(".npy")])
+
+    def rows(self, count: int) -> NDArray[Any]:
+        """The next rows."""
+        if self._whole is not None:
+            return np.array(list(islice(self._whole, count)))
+        width = int(np.prod(self.shape[1:], dtype=int))
+        data = self._stream.read(count * width * self.dtype.itemsize)
+        if len(data) < count * width * self.dtype.itemsize:
+            raise zipfile.BadZipFile("an array ends too soon")
+        return np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
+
+
+def _npz_batches(
+    matrices: dict[str, _Array], folds: list[Any] | None, name: str, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    n, width = matrices["y_true"].shape
+    step = max(1, _CELLS // (width * len(matrices)))
+    for start in range(0, n, step):
+        count = min(step, n - start)
+        batch: dict[str, Any] = {}
+        for key, array in matrices.items():
+            try:
+                batch[key] = array.rows(count)
+            except (zipfile.BadZipFile, zipfile.zlib.error, OSError) as error:
+                raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {_reason(error)}.") from error
+            if len(wrong := np.argwhere(_wrong(batch[key], key in _BINARY))):
+                row, column = wrong[0]
+                raise ImportFileError(
+                    f"{name}, {key}[{start + row}, {column}]: {batch[key][row, column]} is not {_expected(key in _BINARY)}."
+                )
+        if folds is not None:
+            batch["folds"] = folds[start : start + count]
+        progress(start + count, n)
+        yield batch
+
+
+# ---- lines of classes ------------------------------------------------------------------------------------------------
+
+
+def _class_set_batches(
+    paths: Sequence[Path], files: Sequence[Any], h: Hierarchy, total: int, progress: Progress
+) -> Iterator[dict[str, Any]]:
+    line = read = 0
+    with files[0], files[1]:
+        while True:
+            parts = [list(islice(file, _LINES)) for file in files]
+            for (path, mine), other in zip(zip(paths, parts, strict=True), parts[::-1], strict=True):
+                if len(mine) < len(other):
+                    longer = paths[path is paths[0]].name
+                    end = f"{path.name} ends behind line {line + len(mine)}"
+                    raise ImportFileError(f"{end}, and {longer} goes on. Both need a line for each instance.")
+            if not parts[0]:
+                break
+            sides = []
+            for path, lines in zip(paths, parts, strict=True):
+                rows = [text.split() for text in lines]
+                if not all(c in h for row in rows for c in row):
+                    at, unknown = next((i, c) for i, row in enumerate(rows) for c in row if c not in h)
+                    raise ImportFileError(
+                        f"{path.name}, line {line + at + 1}: {_shown(unknown)} is no class of the hierarchy "
+                        f"({len(h)} classes, such as {_shown(h.nodes[0])})."
+                    )
+                sides.append(h.indicator(rows, path.name))
+            line += len(parts[0])
+            read += sum(len(text) for lines in parts for text in lines)
+            progress(min(read, total), total)
+            yield {"true_sets": sides[0], "pred_sets": sides[1]}
+    if not line:
+        raise ImportFileError(f"{paths[1].name} is empty. It needs a line of classes for each instance.")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")

@@ -1,0 +1,104 @@
+"""Predictions that were made elsewhere and written to a file, evaluated block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.tracking.predictions_file import open_class_sets, open_predictions, read_hierarchy
+from mlflow_mleval.training.fingerprint import Fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class FileEvaluation:
+    """What `evaluate_file` found.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+        Without `instances`.
+    fingerprint : Fingerprint
+        Of the truth and the folds, for `log_evaluation`.
+    hierarchy : Hierarchy or None
+        The one given.
+    ignored : tuple of str
+        Columns or arrays of the file that were not used.
+    """
+
+    evaluation: Evaluation
+    fingerprint: Fingerprint
+    hierarchy: Hierarchy | None
+    ignored: tuple[str, ...]
+
+
+def evaluate_file(
+    path: str | Path,
+    *,
+    truth: str | Path | None = None,
+    hierarchy: str | Path | Hierarchy | None = None,
+    threshold: float = 0.5,
+    conventions: str = "sklearn",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    **hierarchy_options: Any,
+) -> FileEvaluation:
+    """Evaluate a file of predictions; it may be larger than memory.
+
+    Parameters
+    ----------
+    path : path
+        CSV, parquet or npz with truth and predictions, see `mlflow_mleval.tracking.predictions_file.open_predictions`; with
+        ``truth``, lines of predicted classes as HEMKit reads them.
+    truth : path, optional
+        Lines of true classes. It needs ``hierarchy``.
+    hierarchy : Hierarchy or path, optional
+        Adds the hierarchical measures. A file has lines "parent child", or is CSV with the columns parent, child and maybe
+        weight. The labels must be classes of it.
+    threshold, conventions
+        As for `mlflow_mleval.evaluate`; for lines of classes they mean nothing and must be left alone.
+    progress : callable, optional
+        Called with how much is read and how much there is.
+    **hierarchy_options
+        The options of `mlflow_mleval.evaluate_hierarchical`: ``max_distance``, ``lca``, ...
+
+    Returns
+    -------
+    FileEvaluation
+
+    Raises
+    ------
+    ImportFileError
+        A file cannot be read, or a row is broken; the text names its line.
+    ValueError, TypeError
+        As `mlflow_mleval.evaluate`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "predictions.csv")
+    ...     _ = path.write_text("true_a,true_b,score_a,score_b\\n1,0,0.9,0.2\\n0,1,0.3,0.4\\n")
+    ...     found = evaluate_file(path).evaluation
+    >>> found
+    Evaluation(2 instances, 2 labels, f1 0.5, hamming_loss 0.25)
+    """
+    h = hierarchy if hierarchy is None or isinstance(hierarchy, Hierarchy) else read_hierarchy(hierarchy)
+    if truth is None:
+        source = open_predictions(path, progress)
+        options = {"threshold": threshold, "conventions": conventions, "label_names": source.names, "hierarchy": h}
+        part = partial(evaluate, **options, **hierarchy_options, instances=False)
+    else:
+        if h is None:
+            raise ValueError("`hierarchy` must be given with `truth`, got none. Lines of classes need the classes they are of.")
+        if threshold != 0.5 or conventions != "sklearn":
+            raise ValueError("`threshold` and `conventions` must be left out with `truth`. Classes need neither.")
+        source = open_class_sets(path, truth, h, progress)
+        part = partial(evaluate_hierarchical, h=h, **hierarchy_options, instances=False)
+    whole, fingerprint = None, Fingerprint(source.names)
+    for batch in source.batches:
+        found = part(**batch)
+        whole = found if whole is None else merge([whole, found])
+        fingerprint.update(batch["y_true" if truth is None else "true_sets"], batch.get("folds"))
+    return FileEvaluation(whole, fingerprint, h, source.ignored)
