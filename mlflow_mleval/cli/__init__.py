@@ -11,6 +11,7 @@ import click
 
 from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
 
 SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "methods",
@@ -35,6 +36,9 @@ def main() -> None:
     mleval rank -n mystudy --missing worst         fuse the measures into one ranking
     mleval report -n mystudy --missing worst       write the whole report
     """
+
+
+main.add_command(evaluate)
 
 
 @main.command("import")

@@ -6,11 +6,12 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 import pandas as pd
 
+from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, SETS
 from mlflow_mleval.report.data import plain, to_json
 from mlflow_mleval.report.escape import columns, csv_cell, html, latex, markdown, number, pad, shorten, terminal, wrap
@@ -77,6 +78,39 @@ def render_measures(format: str, width: int = 100) -> str:
         "", "Named sets for --measure and --exclude-measure:", *sets,
         "", "Any other metric works once its direction is declared: --min NAME or --max NAME.",
     ])
+
+
+def render_evaluation(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str], format: str, width: int = 100) -> str:
+    """One Evaluation: its measures; for a terminal and for JSON also what it is about, what is absent, and what to know.
+
+    Parameters
+    ----------
+    ev : Evaluation
+    about : mapping of str to str
+        What was evaluated, and where it is: method, dataset, run_id.
+    notes : sequence of str
+        What to know beside the evaluation's own warnings.
+    format : str
+    width : int
+        Columns of the terminal.
+    """
+    means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
+    notes = [*ev.warnings, *notes]
+    if format == "json":
+        folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
+        return to_json({**about, **ev.statistics, "conventions": ev.conventions, "measures": means, "folds": folds,
+                        "absent": ev.absent, "warnings": notes})
+    if format != "table":
+        rows = [[m, repr(float(v)), MEASURES[m].direction, MEASURES[m].family] for m, v in means.items()]
+        return listing(["measure", "value", "better", "family"], rows, format, width)
+    size = f"{ev.statistics['n_instances']:,} instances, {ev.statistics['n_labels']:,} labels"
+    size += f", {len(ev.folds)} folds (means over folds)" if len(ev.folds) else ""
+    lines = [line for key, value in {**about, "size": size}.items() for line in wrap(f"{key:<10} ", value, width)]
+    for family, names in groupby(means, key=lambda m: MEASURES[m].family):
+        lines += ["", family, *(f"  {m:<26} {MEASURES[m].direction}  {number(means[m])}" for m in names)]
+    if notes:
+        lines += ["", "Notes:", *(line for note in notes for line in wrap("- ", note, width))]
+    return "\n".join(lines)
 
 
 def listing(names: Sequence[str], rows: Iterable[Sequence[str]], format: str, width: int = 100) -> str:

@@ -1,0 +1,153 @@
+"""`mleval evaluate`: a file becomes a run, or a clear error and nothing at all, however large the file is."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(main, ["evaluate", *map(str, args)], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def made(n=200, k=4, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.random((n, k)) < 0.4
+    return y, np.clip(0.3 * y + 0.7 * rng.random((n, k)), 0, 1), np.arange(n) % 5
+
+
+@pytest.fixture
+def csv(tmp_path):
+    y, s, folds = made()
+    tables = [pd.DataFrame(m, columns=[f"{kind}_{i}" for i in "abcd"]) for kind, m in (("true", y.astype(int)), ("score", s))]
+    path = tmp_path / "predictions.csv"
+    pd.concat(tables, axis=1).assign(fold=folds, id=range(200)).to_csv(path, index=False)
+    return path
+
+
+def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
+    y, s, folds = made()
+    indices = [np.flatnonzero(folds == f) for f in range(5)]
+    ev = mleval.evaluate(y, s, folds=folds, threshold=0.4, conventions="mulan", label_names=list("abcd"))
+    found = json.loads(run(csv, "--method", "BR", "--dataset", "d", "-n", "x", "--threshold", 0.4, "--conventions", "mulan",
+                           "--output", "json").stdout)
+    assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_instances"] == 200
+    assert found["folds"]["3"] == pytest.approx(ev.folds.loc[3].to_dict())
+    assert found["warnings"][-1].endswith("neither truth nor predictions: id") and found["conventions"] == "mulan"
+    logged = client.get_run(found["run_id"])
+    assert logged.data.tags["mleval.method"] == "BR" and logged.info.status == "FINISHED"
+    twin = mleval.log_evaluation(ev, method="CC", dataset="d", experiment_name="x", y_true=y, test_indices=indices)
+    for tag in ("mleval.dataset_digest", "mleval.split_digest"):  # read in blocks or given at once, it is the same data
+        assert logged.data.tags[tag] == client.get_run(twin).data.tags[tag]
+    study = mleval.load_study(experiment_names=["x"])
+    assert study.values.loc["d", "BR"].to_dict() == pytest.approx({m: ev.fold_means()[m] for m in study.measures})
+    assert len(study.folds) == 10
+
+
+def test_a_given_run_takes_the_result_once(client, csv):
+    run_id = client.create_run("0").info.run_id
+    for _ in range(2):
+        run(csv, "--method", "BR", "--dataset", "d", "--run-id", run_id)
+    assert len(client.get_metric_history(run_id, "mleval/f1")) == 1
+    assert "holds the evaluation of" in run(csv, "--method", "CC", "--dataset", "d", "--run-id", run_id, code=1).stderr
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
+def test_every_format(client, csv, format):
+    result = run(csv, "--method", "B_R|<x>", "--dataset", "d", "--output", format)
+    assert "hamming" in result.stdout and result.stderr == "" and "<x>" not in result.stdout.replace("B_R|<x>", "")
+
+
+def test_lines_of_classes_with_a_hierarchy(client, tmp_path):
+    for name, text in (("true", "3 4\n5\n\n"), ("pred", "3\n4 5\n2\n"), ("edges", "1 2\n1 3\n2 4\n2 5\n")):
+        (tmp_path / name).write_text(text)
+    options = ["--hierarchy", tmp_path / "edges", "--method", "A", "--dataset", "d", "--count-root", "--max-distance", 4]
+    found = json.loads(run(tmp_path / "pred", "--truth", tmp_path / "true", *options, "--output", "json").stdout)
+    h = mleval.Hierarchy([("1", "2"), ("1", "3"), ("2", "4"), ("2", "5")])
+    ev = mleval.evaluate_hierarchical([["3", "4"], ["5"], []], [["3"], ["4", "5"], ["2"]], h, count_root=True, max_distance=4)
+    assert found["measures"] == pytest.approx(ev.measures)
+    logged = client.get_run(found["run_id"]).data.tags
+    assert len(logged["mleval.dataset_digest"]) == 64 and "mleval.hierarchy_digest" in logged
+
+
+def test_a_broken_line_is_named_and_nothing_is_logged(client, csv):
+    lines = csv.read_text().splitlines()
+    lines[150] = lines[150].replace("0.", "0,", 1)
+    csv.write_text("\n".join(lines))
+    result = run(csv, "--method", "BR", "--dataset", "d", "-n", "x", code=1)
+    assert "line 151" in result.stderr and result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
+    assert client.get_experiment_by_name("x") is None and not client.search_runs(["0"])
+
+
+def test_usage(client, csv):
+    run(csv, "--method", "BR", code=2)
+    run(csv, "--method", "BR", "--dataset", "d", "--conventions", "other", code=2)
+    run("nowhere.csv", "--method", "BR", "--dataset", "d", code=2)
+    for option in (["--max-distance", 3], ["--truth", csv], ["--count-root"]):
+        result = run(csv, "--method", "BR", "--dataset", "d", *option, code=2)
+        assert f"--hierarchy must be given with {option[0]}" in result.stderr
+
+
+LIMITED = """
+import resource, sys, threading
+from mlflow_mleval.cli import main
+
+small, large, room, out = sys.argv[1:]
+threading.stack_size(1 << 18)  # threads reserve 8 MB each otherwise
+args = ["--method", "BR", "-n", "x", "-o", out, "--dataset"]
+main(["evaluate", small, *args, "small"], standalone_mode=False)  # whatever is loaded or reserved once
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + int(room)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    open(large, "rb").read()
+    sys.exit("the limit does not hold")
+except MemoryError:
+    pass
+main(["evaluate", large, *args, "large"])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the size of a process as Linux tells it")
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
+def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
+    y, s, _ = made(20_000, 20)
+    head = ",".join([f"true_{i}" for i in range(20)] + [f"score_{i}" for i in range(20)])
+    small, large, times = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}", 16
+    if suffix == "csv":
+        rows = pd.DataFrame(np.hstack([y.astype(int), s]), dtype=object).to_csv(header=False, index=False)
+        for path, count in ((small, 1), (large, times)):
+            with path.open("w") as file:
+                file.write(head + "\n")
+                file.writelines(rows for _ in range(count))
+    elif suffix == "npz":
+        for path, count in ((small, 1), (large, times)):
+            np.savez(path, y_true=np.tile(y, (count, 1)), y_score=np.tile(s, (count, 1)), label_names=[str(i) for i in range(20)])
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_arrays([pa.array(c) for c in [*y.T, *s.T]], head.split(","))
+        for path, count in ((small, 1), (large, times)):
+            with pq.ParquetWriter(path, table.schema, compression="none", use_dictionary=False) as writer:
+                for _ in range(count):
+                    writer.write_table(table)
+    room = large.stat().st_size // 2
+    args = [str(small), str(large), str(room), str(tmp_path / "out.json")]
+    env = os.environ | {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}  # no address space in reserve
+    done = subprocess.run([sys.executable, "-c", LIMITED, *args], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads((tmp_path / "out.json").read_text())
+    expected = mleval.evaluate(y, s, label_names=[str(i) for i in range(20)]).measures
+    assert found["dataset"] == "large" and found["n_instances"] == 20_000 * times
+    assert found["measures"] == pytest.approx(expected)
