@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.folds import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.paired import Feasibility, PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.ranks import (
@@ -28,7 +29,7 @@ from mlflow_mleval.analysis.ranks import (
     skillings_mack,
 )
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
-from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.study import Study
 from mlflow_mleval.validation import one_of, probability
 
@@ -88,6 +89,8 @@ class Comparison:
         Correlated measures, the filter, the groups, and the ranking without the redundant ones.
     stability : Stability or None
         Only where asked for.
+    folds : mapping of str to FoldComparison
+        By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
     doubts : tuple of str
         What a reader must know before believing the verdict.
     absent : mapping of str to str
@@ -116,6 +119,7 @@ class Comparison:
     concordance: pd.DataFrame
     redundancy: Redundancy | None
     stability: Stability | None
+    folds: Mapping[str, FoldComparison]
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Mapping[str, Any]
@@ -149,6 +153,7 @@ def compare(
     stability: bool = False,
     n_draws: int = 10_000,
     seed: int = 0,
+    over_folds: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -176,6 +181,8 @@ def compare(
         Whether to examine how sure the ranking is (weights, draws, left-out methods, other functions and policies).
     n_draws, seed : int
         Random weight vectors for the rank acceptability.
+    over_folds : mapping, optional
+        Options of `compare_folds`: measures, protocol, ratio, paired.
 
     Returns
     -------
@@ -233,11 +240,31 @@ def compare(
         "control": control, "threshold": threshold, "n_draws": n_draws, "seed": seed,
     }
     by_measure, tau = _by_measure(full, fusion, ties)
+    by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
-        measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure,
+        measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
         doubts=_doubts(full, fusion, sure, tests, said), absent=absent, options=options, **tests,
     )
+
+
+def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> dict[str, FoldComparison]:
+    """What the folds of every dataset say; why those of others could not be tested goes to `absent`, as "folds.DATASET".
+
+    Where no measures are named, those that follow from others are left out.
+    """
+    if study.folds is None:
+        return {}
+    if options.get("measures") is None:
+        options["dependent"] = "drop"
+    kept = study.folds.index.droplevel("fold").isin(study.values.index)
+    study, found = replace(study, folds=study.folds[kept]), {}
+    for dataset in study.datasets:
+        try:
+            found[dataset] = compare_folds(study, dataset, **options)
+        except (MlevalError, ValueError) as error:
+            absent[f"folds.{dataset}"] = str(error)
+    return found
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:

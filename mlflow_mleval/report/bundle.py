@@ -7,10 +7,11 @@ from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.data import as_dict, to_json
+from mlflow_mleval.report.folds_text import fold_frames
 from mlflow_mleval.report.html import render_html
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
-from mlflow_mleval.report.tables import render_csv, report_tables
+from mlflow_mleval.report.tables import render_csv, report_tables, to_csv
 from mlflow_mleval.report.terminal import render_pairs, render_terminal
 from mlflow_mleval.report.words import verdict
 
@@ -39,4 +40,5 @@ def render(comparison: Comparison, provenance: Mapping[str, Any], *, what: str, 
 
 def data_files(comparison: Comparison, provenance: Mapping[str, Any]) -> dict[str, str]:
     """File name to content: report.json, and every table as CSV. MLflow's viewer offers no downloads, so they lie beside."""
-    return {"report.json": to_json(as_dict(comparison, provenance)), **report_tables(comparison)}
+    folds = {f"{name}.csv": to_csv(frame) for name, frame in fold_frames(comparison.folds).items()}
+    return {"report.json": to_json(as_dict(comparison, provenance)), **report_tables(comparison), **folds}

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.folds_text import folds_dict
 from mlflow_mleval.report.tables import FLOWS, measures_frame, pairs_frame, ranking_frame
 from mlflow_mleval.report.words import verdict
 
@@ -51,6 +52,9 @@ KEYS: Mapping[str, str] = {
     "without them",
     "stability": "{intervals, dethrone, acceptability, leave_one_out, sensitivity}: how sure the fused ranking is; null unless "
     "asked for",
+    "folds": "{dataset: {sentences, measures, protocol, test, means, pairs, posthoc, directions, manova, naive_manova, mardia, "
+    "learned, cliques, orderings, excluded, refusals, warnings, ...}}: tests over the folds of each dataset, several measures "
+    "together; pairs and posthoc are the rows of fold_pairs.csv and fold_posthoc.csv",
     "excluded": "list of {kind, name, reason}: what was left out",
     "study": "{methods, datasets, measures, missing, filled, runs, values}: what was compared, filled gaps included",
     "options": "every choice that was made",
@@ -104,6 +108,7 @@ def as_dict(comparison: Comparison, provenance: Mapping[str, Any] | None = None)
             "concordance": c.concordance.to_dict(orient="index"),
             "redundancy": _redundancy(c),
             "stability": _stability(c),
+            "folds": {dataset: folds_dict(found) for dataset, found in c.folds.items()},
             "excluded": c.study.excluded,
             "study": _study(c),
             "options": c.options,

@@ -38,7 +38,7 @@ def render_terminal(
     """
     head = _bold if color else str
     lines = "\n\n".join("\n".join(wrap("", text, width)) for text in paragraphs(comparison)).split("\n")
-    lines += ["", *_grid(ranking_table(comparison, METHODS), width, head)]
+    lines += ["", *grid(ranking_table(comparison, METHODS), width, head)]
     lines += _doubts(comparison, width, head)
     if provenance:
         lines += ["", *wrap("", origin(provenance), width)]
@@ -60,7 +60,7 @@ def render_pairs(
     lines += wrap("", comparison.decision, width)
     table = pairs_table(comparison, PAIRS)
     if table.total:
-        lines += ["", *_grid(table, width, head)]
+        lines += ["", *grid(table, width, head)]
     if joined(comparison):
         lines += ["", *wrap("", describe_cliques(comparison), width)]
     lines += _doubts(comparison, width, head)
@@ -69,7 +69,7 @@ def render_pairs(
     return "\n".join(lines)
 
 
-def _grid(table: ReaderTable, width: int, head: Any) -> list[str]:
+def grid(table: ReaderTable, width: int, head: Any = str) -> list[str]:
     """The table in as many of its columns as there is room for, its note, and how many rows are missing."""
     chosen = list(table.columns)
     natural = {id(c): max(columns(terminal(cell)) for cell in [c.head, *c.cells]) for c in chosen}
