@@ -108,7 +108,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
     """
     comparison = _compare(choices, quiet)
     _render(comparison, "ranking", opt.chosen_format(format, filename), filename, quiet)
-    _gate(comparison, require_significant)
+    _gate(comparison.separated, require_significant)
 
 
 @main.command()
@@ -116,19 +116,32 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 @opt.measures
 @opt.fusion
 @opt.tests
+@opt.over
+@opt.folds
 @opt.output
 @one_line_errors
-def compare(format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
-    """Test which methods really differ over the datasets, pair by pair.
+def compare(
+    over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
+) -> None:
+    """Test which methods really differ, pair by pair: over the datasets, over the folds of each, or over test instances.
 
-    Says first whether the design can reject anything at all, and what it would need.
+    Over datasets it says first whether the design can reject anything at all, and what it would need. Over folds, the measures
+    that --measure names are tested together (also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr): they must be fewer than the
+    folds.
 
     \b
-    Example:  mleval compare -n mystudy --missing worst --on macro_f1
+    Examples: mleval compare -n mystudy --missing worst --on macro_f1
+              mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
     """
+    if over != "datasets":
+        from mlflow_mleval.cli.over import compare_over
+
+        pick = opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES)})
+        separated = compare_over(over, pick, choices, opt.chosen_format(format, filename), filename, quiet)
+        return _gate(separated, require_significant)
     comparison = _compare(choices, quiet)
     _render(comparison, "pairs", opt.chosen_format(format, filename), filename, quiet)
-    _gate(comparison, require_significant)
+    _gate(comparison.separated, require_significant)
 
 
 @main.command()
@@ -136,6 +149,7 @@ def compare(format: str | None, filename: str | None, quiet: bool, require_signi
 @opt.measures
 @opt.fusion
 @opt.tests
+@opt.folds
 @opt.depth
 @click.option("--log", is_flag=True, help="Store the report as a run in MLflow too, so that others find it in the UI.")
 @opt.output
@@ -155,7 +169,7 @@ def report(format: str | None, filename: str | None, quiet: bool, log: bool, req
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet, stability=True)
     _render(comparison, "report", chosen, filename, quiet, log=log)
-    _gate(comparison, require_significant)
+    _gate(comparison.separated, require_significant)
 
 
 @main.command()
@@ -176,10 +190,10 @@ def demo(quiet: bool) -> None:
     _render(comparison, "ranking", "table", None, quiet)
     click.echo(
         "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in MLflow.\n\nNext:\n"
-        "  mlflow server                                          look at the runs and the report in MLflow's UI\n"
-        f"  mleval compare -n {name} --missing worst          who really differs from whom\n"
-        f"  mleval compare -n {name} --missing drop-datasets --on macro_f1\n"
-        "  mleval import YOUR.csv -n yours                        the same with your own results"
+        "  mlflow server                                     look at the runs and the report in MLflow's UI\n"
+        f"  mleval compare -n {name} --missing worst    who really differs from whom\n"
+        f"  mleval runs -n {name}                       what the store holds\n"
+        "  mleval import YOUR.csv -n yours                   the same with your own results"
     )
 
 
@@ -197,10 +211,7 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
-    picked = {key: choices[key] for key in (*SELECTION, *MEASURES) if key in choices}
-    for key in ("methods", "datasets", "measures", "experiment_ids", "experiment_names", "run_ids"):
-        picked[key] = picked.get(key) or None
-    return load_study(**picked)
+    return load_study(**opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES) if key in choices}))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
@@ -211,7 +222,8 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
     picked = {key: choices[key] for key in (*FUSION, *TESTS, *DEPTH) if key in choices}
     if isinstance(picked.get("preference"), dict):
         picked["preference"] = dict.fromkeys(study.measures, "v_shape") | picked["preference"]
-    return run(study, **picked, stability=stability)
+    folds = {"protocol": choices.get("protocol"), "ratio": choices.get("ratio"), "paired": not choices.get("unpaired", False)}
+    return run(study, **picked, stability=stability, over_folds=folds)
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False) -> None:
@@ -237,7 +249,7 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
         say(f"logged as run {run_id}", quiet)
 
 
-def _gate(comparison: Any, wanted: bool) -> None:
-    if wanted and not comparison.separated:
+def _gate(separated: Any, wanted: bool) -> None:
+    if wanted and not separated:
         click.echo("no pair of methods is separated", err=True)
         raise SystemExit(GATE)
