@@ -70,7 +70,7 @@ def data():
 
 
 def fit(data, callbacks, epochs=EPOCHS, returns="dict", loaders=None, **options):
-    pl.seed_everything(1, verbose=False)
+    torch.manual_seed(1)
     net = Net(returns)
     trainer = pl.Trainer(
         max_epochs=epochs, callbacks=callbacks, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,

@@ -30,6 +30,13 @@ class KerasCallback(keras.callbacks.Callback):
     ----------
     epochs : EpochLog
         Its ``evaluation`` is the one at the end.
+
+    Examples
+    --------
+    ::
+
+        with mlflow.start_run():
+            model.fit(x, y, epochs=20, callbacks=[KerasCallback(x_val, y_val, method="MLP", dataset="yeast")])
     """
 
     def __init__(self, x: Any, y: Any, *, batch_size: int | None = None, **options: Any) -> None:

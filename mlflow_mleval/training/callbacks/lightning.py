@@ -35,6 +35,17 @@ class LightningCallback(Callback):
     ----------
     epochs : EpochLog
         Its ``evaluation`` is the one at the end.
+
+    Examples
+    --------
+    ::
+
+        def validation_step(self, batch, batch_idx):
+            x, y = batch
+            return {"y_true": y, "y_score": torch.sigmoid(self(x))}
+
+        with mlflow.start_run():
+            Trainer(callbacks=[LightningCallback(method="MLP", dataset="yeast")]).fit(model, train, validation)
     """
 
     def __init__(

@@ -28,11 +28,13 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
     epochs : EpochLog
         Its ``evaluation`` is the one at the end.
 
-    >>> import numpy as np
-    >>> X = np.arange(16.0).reshape(8, 2)
-    >>> Y = (X % 3 == 0).astype(int)
-    >>> model = xgboost.XGBClassifier(n_estimators=2, callbacks=[XGBoostCallback(X, Y, method="XGB", dataset="toy")])
-    >>> model.fit(X, Y)  # doctest: +SKIP
+    Examples
+    --------
+    ::
+
+        callback = XGBoostCallback(X_val, Y_val, method="XGBoost", dataset="yeast")
+        with mlflow.start_run():
+            xgboost.XGBClassifier(callbacks=[callback]).fit(X, Y)
     """
 
     def __init__(self, X: Any, Y: Any, **options: Any) -> None:
