@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.closure import blocks, lookup
+from mlflow_mleval.measures.closure import blocks, compressed, lookup
 from mlflow_mleval.measures.pairings import instance_pairs
 
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
@@ -15,7 +15,7 @@ _BLOCK = 1 << 20  # pairs of classes that are looked at together
 
 def renumbered(labels: sparse.csr_array, number: np.ndarray, width: int) -> sparse.csr_array:
     """The same class sets where class c has another number, ``number[c]``."""
-    found = sparse.csr_array((labels.data, number[labels.indices], labels.indptr), shape=(labels.shape[0], width))
+    found = compressed(labels.data, number[labels.indices], labels.indptr, width)
     found.sort_indices()
     return found
 
@@ -50,4 +50,4 @@ def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[np.ndarra
 def without(labels: sparse.csr_array, dropped: np.ndarray) -> sparse.csr_array:
     """The class sets without the marked entries."""
     start = np.append(0, np.cumsum(~dropped))[labels.indptr]
-    return sparse.csr_array((labels.data[~dropped], labels.indices[~dropped], start), shape=labels.shape)
+    return compressed(labels.data[~dropped], labels.indices[~dropped], start, labels.shape[1])

@@ -32,6 +32,12 @@ def offsets(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
+def compressed(data: np.ndarray, indices: np.ndarray, start: np.ndarray, width: int) -> sparse.csr_array:
+    """A csr_array of this many columns with 32-bit indices where they suffice, which scipy does not choose by itself."""
+    kind = np.int32 if max(start[-1], width) < 2**31 else np.int64
+    return sparse.csr_array((data, indices.astype(kind, copy=False), start.astype(kind)), shape=(len(start) - 1, width))
+
+
 def blocks(costs: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
     """Cut a sequence into stretches whose costs sum to at most the limit, or that are one item.
 
@@ -152,7 +158,7 @@ def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
         source = up.parent[edges]
         size = start[source + 1] - start[source]
         take = spans(start[source], size)
-        return sparse.csr_array((near[take] - np.repeat(length[edges], size), column[take], offsets(size)), shape=(len(edges), n))
+        return compressed(near[take] - np.repeat(length[edges], size), column[take], offsets(size), n)
 
     for lo, hi in pairwise(np.flatnonzero(np.diff(up.level, prepend=-1, append=up.level.max(initial=0) + 1)).tolist()):
         union = sparse.csr_array((hi - lo, n), dtype=kind)
@@ -177,7 +183,7 @@ def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
     column.resize(start[-1], refcheck=False)
     near.resize(start[-1], refcheck=False)
     np.subtract(top + 1, near, out=near)
-    return sparse.csr_array((near, column, start), shape=(n, n))
+    return compressed(near, column, start, n)
 
 
 def lookup(above: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

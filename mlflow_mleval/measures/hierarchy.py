@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from mlflow_mleval.measures.closure import Parents, closure, spans
+from mlflow_mleval.measures.closure import Parents, closure, compressed, spans
 from mlflow_mleval.validation import binary_matrix
 
 
@@ -315,7 +315,7 @@ class Hierarchy:
             )
         columns = self._positions(chain.from_iterable(rows), name)
         start = np.append(0, np.cumsum([len(row) for row in rows]))
-        found = sparse.csr_array((np.ones(len(columns), bool), columns, start), shape=(len(rows), len(self)))
+        found = compressed(np.ones(len(columns), bool), columns, start, len(self))
         found.sum_duplicates()
         return found
 

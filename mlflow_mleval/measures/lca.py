@@ -115,8 +115,8 @@ def extended_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     for use, legs, (instance, leg) in zip(
         (meetings.left, meetings.right), (meetings.true, meetings.pred), meetings.alone, strict=True
     ):
-        at = np.append(meetings.instance, instance), np.append(use, leg)
-        graphs.append(sparse.csr_array((np.ones(len(at[0]), bool), at), shape=(rows, legs.nodes.shape[0])) @ legs.nodes)
+        uses = _marks(np.append(meetings.instance, instance), np.append(use, leg), (rows, legs.nodes.shape[0]))
+        graphs.append(uses @ legs.nodes)
     return np.array([np.diff(graph.indptr) for graph in (graphs[0].multiply(graphs[1]), *graphs)])
 
 
@@ -191,5 +191,9 @@ def climb_legs(
         order = order[np.diff(key[order], prepend=-1) > 0]
         walk, node, left = walk[order], node[order], left[order]
     rows, nodes, edges = np.concatenate(rows), np.concatenate(nodes), np.concatenate(edges) if edges else np.zeros((0, 3), int)
-    found = sparse.csr_array((np.ones(len(rows), bool), (rows, nodes)), shape=(len(low), n + 1))
-    return Legs(found, edges[np.argsort(edges[:, 0], kind="stable")])
+    return Legs(_marks(rows, nodes, (len(low), n + 1)), edges[np.argsort(edges[:, 0], kind="stable")])
+
+
+def _marks(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
+    cells = rows.astype(np.int32), columns.astype(np.int32)  # scipy keeps the width of the indices
+    return sparse.csr_array((np.ones(len(rows), bool), cells), shape=shape)
