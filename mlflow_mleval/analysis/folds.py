@@ -288,7 +288,7 @@ def compare_folds(
     names = tests.measures
     values = values[..., [frame.columns.get_loc(name) for name in names]]
     if split is not None:
-        refusals["pairs"] = f"{int(split.sum())} pairs: {UNPAIRED}; paired=False tests them as unpaired, with less power"
+        refusals["pairs"] = f"{int(split.sum())} pairs: {UNPAIRED}; paired=False (--unpaired) tests them, with less power"
     naive = None
     if not how.naive_refused:
         naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)
@@ -414,7 +414,7 @@ def _protocol(runs: pd.DataFrame, n_folds: int, kind: str | None, ratio: float |
         sizes = {pair for pair in known if None not in pair} or sizes
     found = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(found)
-    notes = [] if how.known else [f"{how.reason} Say protocol= and ratio= if it was another."]
+    notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
     if len({(p.kind, p.ratio) for p in found}) > 1:
         notes.append(f"The methods were trained on parts of different sizes; the widest correction is used ({how.ratio:.3g}).")
     return how, notes

@@ -117,6 +117,19 @@ tests = _group(
     click.option("--require-significant", is_flag=True, help="Exit with 3 unless some pair is separated."),
 )
 
+folds = _group(
+    click.option("--protocol", type=click.Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
+                 help="How the folds came about. Default: recognised from their sizes."),
+    click.option("--ratio", type=click.FloatRange(0), metavar="NUMBER",
+                 help="n_test / n_train of a fold, which corrects for shared training data. Default: from the folds' sizes."),
+    click.option("--unpaired", is_flag=True, help="Test runs over folds although they split the data differently."),
+)
+
+over = _group(
+    click.option("--over", type=click.Choice(["datasets", "folds", "instances"]), default="datasets", show_default=True,
+                 help="What the tests count: datasets; the folds of each dataset, several measures together; or test instances."),
+)
+
 depth = _group(
     click.option("--correlated", "threshold", type=click.FloatRange(0, 1), default=0.9, show_default=True,
                  help="Absolute correlation above which a measure counts as redundant."),
@@ -143,3 +156,9 @@ def chosen_format(format: str | None, filename: str | None, default: str = "tabl
     if named and format and named != format:
         raise click.UsageError(f"--output {format} and the suffix of {filename!r} disagree. Drop one of them.")
     return format or named or default
+
+
+def selected(choices: dict[str, Any]) -> dict[str, Any]:
+    """The choices as `load_study` takes them: what was not named is None."""
+    several = ("methods", "datasets", "measures", "experiment_ids", "experiment_names", "run_ids")
+    return choices | {key: choices.get(key) or None for key in several}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
+from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import markdown, wrap
 from mlflow_mleval.report.folds_text import (
@@ -19,6 +22,9 @@ from mlflow_mleval.report.folds_text import (
     sentences,
 )
 from mlflow_mleval.report.markdown import table_parts
+from mlflow_mleval.report.page import render_page
+from mlflow_mleval.report.sections.base import marked
+from mlflow_mleval.report.sections.folds import folds_section
 from mlflow_mleval.report.tables import to_csv
 from mlflow_mleval.report.terminal import grid
 from mlflow_mleval.report.words import listed, origin
@@ -72,10 +78,15 @@ def folds_markdown(folds: Folds, depth: int = 2) -> list[str]:
     return parts
 
 
+def _prose(folds: Folds) -> Callable[[str], Markup]:
+    """Marks the names of methods, datasets and measures in running text."""
+    return marked({*folds, *(name for f in folds.values() for name in (*f.methods, *f.measures))})
+
+
 def render_folds(
     folds: Folds, absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any], format: str, width: int = 100
 ) -> str:
-    """The tests over folds in a format: table, json, csv (the pairs) or md.
+    """The tests over folds in a format: table, json, csv (the pairs), md or html.
 
     Parameters
     ----------
@@ -84,7 +95,7 @@ def render_folds(
     notes : sequence of str
         Doubts about the study.
     provenance : mapping
-    format : {"table", "json", "csv", "md"}
+    format : {"table", "json", "csv", "md", "html"}
     width : int
         Columns of the terminal.
     """
@@ -100,6 +111,12 @@ def render_folds(
             "provenance": provenance,
         }
         return to_json(plain(record))
+    if format == "html":
+        sections = [folds_section(folds, absent, _prose(folds))]
+        if notes:
+            sections.append(Section("doubts", "Doubts", [Text(notes, role="points")]))
+        sections.append(Section("provenance", "Made from", [Text([origin(provenance)])]))
+        return render_page(f"Tests over folds: {listed(folds)}", "", sections, str(provenance.get("time") or ""))
     if format == "md":
         parts = ["# Tests over folds", *folds_markdown(folds)]
         parts += [f"{markdown(dataset)} was not tested: {markdown(why)}" for dataset, why in absent.items()]

@@ -6,14 +6,17 @@ import tempfile
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.analysis.folds import COUNTS as BETTER
+from mlflow_mleval.errors import MeasureError, MissingResultsError
 from mlflow_mleval.study import Study, some
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.query import load_study
 
 COUNTS = ("tp", "fp", "fn", "tn")
 #: Downloads at a time.
@@ -61,6 +64,30 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
     folds = study.folds.drop(columns=[c for c in COUNTS if c in study.folds]).join(pd.concat(parts))
     return replace(study, folds=folds, notes=(*study.notes, *notes))
+
+
+def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:
+    """The Study that a selection of runs yields, with counts by fold where measures or rates of counts are asked for.
+
+    Parameters
+    ----------
+    measures : iterable of str, optional
+        As for `load_study`; also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr, from metrics of these names where runs have
+        them, else from their tables of counts.
+    **selection
+        The other arguments of `load_study`.
+    """
+    names = None if measures is None else list(measures)
+    counted = [m for m in names or () if m in BETTER]
+    if not counted:
+        return load_study(measures=names, **selection)
+    others = [m for m in names if m not in BETTER]
+    declared = {way: [m for m in COUNTS if BETTER[m] == way[:3]] for way in ("minimize", "maximize")}
+    ways = {way: [*selection.pop(way, ()), *declared[way]] for way in declared}
+    try:
+        return load_study(measures=[*others, *COUNTS], **ways, **selection)
+    except MeasureError:
+        return with_counts(load_study(measures=others or None, **selection))
 
 
 def _counts(client: MlflowClient, run_id: str) -> pd.DataFrame | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,21 +51,28 @@ class Report:
         """When it was made, to the minute; nothing if unknown."""
         return str(self.provenance.get("time") or "").replace("T", " ", 1).replace("+00:00", " UTC")
 
-    def prose(self, text: str) -> Markup:
-        """Running text that breaks neither in a name of a method, dataset or measure nor around an equals sign.
+    @cached_property
+    def prose(self) -> Callable[[str], Markup]:
+        """Turns running text into markup, with the names of methods, datasets and measures marked."""
+        study = self.comparison.study
+        return marked({*study.methods, *study.datasets, *study.measures})
 
-        Names are marked wherever they occur as words, whole or cut as the texts cut them.
-        """
+
+def marked(names: Iterable[object]) -> Callable[[str], Markup]:
+    """A function for running text that breaks neither in one of these names nor around an equals sign.
+
+    Names are marked wherever they occur as words, whole or cut as the texts cut them.
+    """
+    whole = {terminal(name) for name in names}
+    known = sorted({text for name in whole for text in (name, shorten(name, NAME))}, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, known))})(?!\w)")
+
+    def prose(text: str) -> Markup:
         escaped = (Markup('<bdi class="name">{}</bdi>').format(part) if i % 2 else escape(part)
-                   for i, part in enumerate(self._names.split(terminal(text).replace(" = ", "\u00a0=\u00a0"))))
+                   for i, part in enumerate(pattern.split(terminal(text).replace(" = ", "\u00a0=\u00a0"))))  # fmt: skip
         return Markup("").join(escaped)
 
-    @cached_property
-    def _names(self) -> re.Pattern[str]:
-        study = self.comparison.study
-        whole = {terminal(name) for name in (*study.methods, *study.datasets, *study.measures)}
-        known = sorted({text for name in whole for text in (name, shorten(name, NAME))}, key=len, reverse=True)
-        return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, known))})(?!\w)")
+    return prose
 
 
 def arrow(c: Comparison, measure: str) -> str:

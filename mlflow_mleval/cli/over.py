@@ -1,0 +1,83 @@
+"""`mleval compare --over folds` and `--over instances`: per dataset, what the folds or the instances say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mlflow_mleval.cli.output import provenance, say, width, write
+from mlflow_mleval.errors import MlevalError
+
+_FOLDS = ("table", "json", "csv", "md", "html")
+_INSTANCES = ("table", "json", "csv", "md")
+
+
+def compare_over(
+    what: str, selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool
+) -> bool:
+    """Test, write, and say whether any pair is separated.
+
+    Parameters
+    ----------
+    what : {"folds", "instances"}
+    selection : dict
+        The arguments of `load_study`.
+    choices : dict
+        All options of the command.
+    format, filename, quiet
+        Where the result goes, and in which format.
+    """
+    possible = _FOLDS if what == "folds" else _INSTANCES
+    if format not in possible:
+        raise click.UsageError(f"--over {what} cannot be written as {format}. Choose one of {', '.join(possible)}.")
+    if choices["on"] != "fused" or choices["control"] is not None:
+        raise click.UsageError(f"--on and --control are for tests over datasets. With --over {what}, name measures by --measure.")
+    return (_folds if what == "folds" else _instances)(selection, choices, format, filename, quiet)
+
+
+def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
+    from mlflow_mleval.analysis.comparison import compare_all_folds
+    from mlflow_mleval.report.over_folds import render_folds
+    from mlflow_mleval.tracking.counts import load_folds
+
+    say("reading runs …", quiet)
+    study = load_folds(**selection)
+    if study.folds is None:
+        raise MlevalError("no selected run holds values by fold. Log them with folds, or test over datasets.")
+    absent: dict[str, str] = {}
+    options = {"alpha": choices["alpha"], "protocol": choices["protocol"], "ratio": choices["ratio"]}
+    found = compare_all_folds(study, absent, measures=selection["measures"], paired=not choices["unpaired"], **options)
+    absent = {key.removeprefix("folds."): reason for key, reason in absent.items()}
+    if not found:
+        raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
+    origin = provenance(study.source, list(study.runs["run_id"]), options)
+    notes = [*study.notes, *(f"Left out: {e.kind} {e.name}: {e.reason}." for e in study.excluded)]
+    write(render_folds(found, absent, notes, origin, format, width()), filename, quiet)
+    return any(f.pairs["significant"].any() for f in found.values())
+
+
+def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
+    from mlflow_mleval.analysis.instances import instance_tests
+    from mlflow_mleval.report.over_instances import render_instances
+    from mlflow_mleval.tracking.instances import instances_of
+    from mlflow_mleval.tracking.query import load_study
+
+    say("reading runs …", quiet)
+    wanted = selection.pop("measures")
+    study = load_study(**selection)
+    found, absent, notes = {}, {}, list(study.notes)
+    for dataset in study.datasets:
+        say(f"testing over the instances of {dataset} …", quiet)
+        try:
+            with instances_of(study, dataset, wanted) as known:
+                found[dataset] = instance_tests(known.sources, known.measures, alpha=choices["alpha"],
+                                                minimize=selection["minimize"], maximize=selection["maximize"])  # fmt: skip
+                notes += known.notes
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = str(error)
+    if not found:
+        raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
+    origin = provenance(study.source, list(study.runs["run_id"]), {"seed": 0})
+    write(render_instances(found, absent, notes, origin, format, width()), filename, quiet)
+    return any(t.pairs["significant"].any() for t in found.values())

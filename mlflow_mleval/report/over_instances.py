@@ -1,0 +1,91 @@
+"""`mleval compare --over instances` in each format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.instances import InstanceTests
+from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
+from mlflow_mleval.report.escape import aligned, markdown, pvalue, wrap
+from mlflow_mleval.report.markdown import table_parts
+from mlflow_mleval.report.tables import Column, ReaderTable, to_csv
+from mlflow_mleval.report.terminal import grid
+from mlflow_mleval.report.words import listed, origin
+
+#: Rows of the table for readers.
+ROWS = 30
+
+
+def instances_table(found: InstanceTests, top: int | None = None) -> ReaderTable:
+    """One row a pair and measure, separated ones first."""
+    rows = found.table.sort_values(["significant", "permutation_pvalue"], ascending=[False, True], kind="stable")
+    shown = rows.head(top)
+    share = zip(shown["wins"], shown["ties"], shown["losses"], strict=True)
+    interval = list(zip(*[iter(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3))] * 3, strict=True))
+    columns = [
+        Column("method", shown["method_a"].map(str).tolist(), "<", name=True),
+        Column("against", shown["method_b"].map(str).tolist(), "<", name=True),
+        Column("measure", shown["measure"].tolist(), "<"),
+        Column("mean difference", [f"{d} [{a}, {b}]" for d, a, b in interval], keep=2,
+               note="Mean difference: positive where the first is better, with an interval that is not corrected."),
+        Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in share], keep=3),
+        Column("sign", [pvalue(p, bare=True) for p in shown["sign_corrected"]], keep=1),
+        Column("signed rank", [pvalue(p, bare=True) for p in shown["wilcoxon_corrected"]], keep=1),
+        Column("permutation", [pvalue(p, bare=True) for p in shown["permutation_corrected"]], keep=4,
+               note="p-values are corrected for the number of pairs and measures; permutation decides."),
+        Column("separated", ["yes" if s else "no" for s in shown["significant"]], "<"),
+    ]  # fmt: skip
+    return ReaderTable(columns, len(rows))
+
+
+def render_instances(
+    found: Mapping[str, InstanceTests], absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any],
+    format: str, width: int = 100,
+) -> str:  # fmt: skip
+    """The tests over instances of each dataset in a format: table, json, csv (a row a pair and measure) or md.
+
+    Parameters
+    ----------
+    found : mapping of dataset to InstanceTests
+    absent : mapping of dataset to str
+        Why there is none.
+    notes : sequence of str
+        Doubts about the study.
+    provenance : mapping
+    format : {"table", "json", "csv", "md"}
+    width : int
+        Columns of the terminal.
+    """
+    if format == "csv":
+        frames = [tests.table.assign(dataset=dataset) for dataset, tests in found.items()]
+        frame = pd.concat(frames, ignore_index=True)
+        return to_csv(frame[["dataset", *frame.columns.drop("dataset")]])
+    if format == "json":
+        datasets = {dataset: {"verdict": tests.verdict(), **plain(tests)} for dataset, tests in found.items()}
+        record = {"schema_version": SCHEMA_VERSION, "over": "instances", "datasets": datasets, "absent": absent,
+                  "doubts": list(notes), "provenance": provenance}  # fmt: skip
+        return to_json(plain(record))
+    lost = [f"{listed([dataset])} was not tested: {reason}" for dataset, reason in absent.items()]
+    if format == "md":
+        parts = ["# Tests over instances"]
+        for dataset, tests in found.items():
+            parts += [f"## {markdown(listed([dataset]))}", markdown(_verdict(tests))]
+            parts += table_parts(instances_table(tests, ROWS), "rows")
+            parts += ["\n".join(f"- {markdown(text)}" for text in tests.warnings)] if tests.warnings else []
+        parts += ["\n".join(f"- {markdown(text)}" for text in [*lost, *notes])] if lost or notes else []
+        return "\n\n".join([*parts, "## Made from", markdown(origin(provenance))]) + "\n"
+    lines: list[str] = []
+    for dataset, tests in found.items():
+        lines += [*wrap("", f"On {listed([dataset])}: {tests.verdict()}", width), ""]
+        lines += [*grid(instances_table(tests, ROWS), width), ""]
+        lines += [line for text in tests.warnings for line in wrap("- ", text, width)]
+    lines += [line for text in [*lost, *notes] for line in wrap("- ", text, width)]
+    return "\n".join([*lines, "", *wrap("", origin(provenance), width)])
+
+
+def _verdict(tests: InstanceTests) -> str:
+    text = tests.verdict()
+    return text[:1].upper() + text[1:]

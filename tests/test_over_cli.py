@@ -1,0 +1,132 @@
+"""`mleval compare --over`: tests over folds and over instances of tracked runs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.tracking.counts import load_folds
+from mlflow_mleval.tracking.instances import instances_of
+
+N, K, FOLDS = 200, 4, 10
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Three methods on a multi-label dataset with folds and instances, and counts of two binary classifiers from a file."""
+    folder = tmp_path_factory.mktemp("over")
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, (N, K))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+        patch.chdir(folder)
+        for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
+            ev = mleval.evaluate(truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS)
+            mleval.log_evaluation(ev, method=method, dataset="made", experiment_name="made", log_instances=True)
+        draw = {m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS)) for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))}
+        rows = [
+            {"dataset": "cancer", "method": m, "fold": f, "tp": tp, "fn": 20 - tp, "fp": fp, "tn": 35 - fp}
+            for m, counts in draw.items()
+            for f, tp, fp in zip(range(FOLDS), *counts, strict=True)
+        ]
+        pd.DataFrame(rows).to_csv(folder / "counts.csv", index=False)
+        assert "2 runs created" in CliRunner().invoke(main, ["import", "counts.csv", "-n", "counts"]).stdout
+        yield folder
+
+
+def mleval_(*args, code=0):
+    result = CliRunner().invoke(main, ["compare", *args])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_folds_are_tested_on_measures_that_are_named(store):
+    found = json.loads(mleval_("-n", "made", "--over", "folds", "-m", "f1", "-m", "hamming_loss", "--output", "json").stdout)
+    study = mleval.load_study(experiment_names=["made"], measures=["f1", "hamming_loss"])
+    expected = mleval.compare_folds(study, "made", ["f1", "hamming_loss"])
+    rows = found["datasets"]["made"]["pairs"]
+    assert [row["pvalue"] for row in rows] == pytest.approx(expected.pairs["pvalue"].tolist())
+    assert found["over"] == "folds" and found["datasets"]["made"]["measures"] == ["f1", "hamming_loss"]
+
+
+def test_rates_come_from_the_counts_of_runs(store):
+    study = load_folds(["tpr", "fpr", "f1"], experiment_names=["made"])
+    found = mleval.compare_folds(study, "made", ["tpr", "fpr"])
+    recall = mleval.load_study(experiment_names=["made"]).folds["micro_recall"]
+    assert found.values["tpr"].to_numpy() == pytest.approx(recall.loc["made"].loc[found.values.index].to_numpy())
+    assert "tpr ↑" in mleval_("-n", "made", "--over", "folds", "-m", "tpr", "-m", "fpr").stdout
+
+
+def test_rates_come_from_metrics_that_were_imported(store):
+    text = mleval_("-n", "counts", "--over", "folds", "-m", "tpr", "-m", "fpr").stdout
+    assert "tested on tpr and fpr together" in text and "−fpr" in text.replace("+fpr", "−fpr")
+
+
+def test_measures_that_depend_are_refused_by_name(store):
+    message = mleval_("-n", "counts", "--over", "folds", "-m", "tp", "-m", "fn", code=1).output
+    assert "fn" in message and "cancer" in message
+
+
+@pytest.mark.parametrize("format", ["csv", "md", "html", "table"])
+def test_every_format_names_the_methods(store, format):
+    text = mleval_("-n", "made", "--over", "folds", "--output", format).stdout
+    assert "good" in text and "bad" in text
+
+
+def test_options_say_how_folds_came_about(store):
+    args = ["-n", "made", "--over", "folds", "-m", "f1", "--output", "json"]
+    found = json.loads(mleval_(*args, "--protocol", "resampled", "--ratio", "0.5").stdout)["datasets"]["made"]
+    assert found["protocol"]["kind"] == "resampled" and found["protocol"]["ratio"] == 0.5 and "naive" in found["refusals"]
+    assert json.loads(mleval_(*args, "--unpaired").stdout)["datasets"]["made"]["paired"] is False
+
+
+def test_the_gate_looks_at_what_was_tested(store):
+    base = ["-n", "made", "--over", "folds", "-m", "f1", "--require-significant"]
+    mleval_(*base, code=0)
+    assert "no pair" in mleval_(*base, "--exclude-method", "bad", "--alpha", "1e-9", code=3).output
+
+
+def test_options_that_do_not_fit_are_wrong_usage(store):
+    for args in (["--on", "f1"], ["--control", "good"], ["--output", "latex"]):
+        mleval_("-n", "made", "--over", "folds", *args, code=2)
+    mleval_("-n", "made", "--over", "instances", "--output", "html", code=2)
+
+
+def test_instances_are_tested_from_the_artifacts_of_runs(store):
+    args = ["-n", "made", "--over", "instances", "-m", "hamming_loss", "-m", "f1"]
+    found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
+    apart = {frozenset((r["method_a"], r["method_b"])) for r in found["pairs"] if r["significant"]}
+    assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))} and found["n_instances"] == N
+    for format in ("table", "md", "csv"):
+        assert "hamming_loss" in mleval_(*args, "--output", format).stdout.replace("\\", "")
+
+
+def test_values_by_instance_are_those_of_the_evaluation_in_one_order(store):
+    study = mleval.load_study(experiment_names=["made"])
+    with instances_of(study, "made", ["hamming_loss"]) as known:
+        columns = [read("hamming_loss") for read in known.sources.values()]
+    assert all(column.index.equals(columns[0].index) for column in columns)
+    assert columns[0].mean() == pytest.approx(study.values.loc[("made", "good"), "hamming_loss"])
+
+
+def test_other_data_are_refused(store):
+    study = mleval.load_study(experiment_names=["made"])
+    study.runs["dataset_digest"] = ["a", "b", "a"]
+    with pytest.raises(IncomparableRunsError, match="other data"), instances_of(study, "made"):
+        pass
+
+
+def test_runs_without_values_by_instance_say_how_to_log_them(store):
+    assert "log_instances=True" in mleval_("-n", "counts", "--over", "instances", "--max", "tp", code=1).output
+
+
+def test_the_report_has_the_folds(store):
+    result = CliRunner().invoke(main, ["report", "-n", "made", "-o", "made.html"])
+    assert result.exit_code == 0, result.output
+    page = (store / "made.html").read_text(encoding="utf-8")
+    assert 'id="folds"' in page and (store / "made_data" / "fold_pairs.csv").exists()
