@@ -205,7 +205,8 @@ class Evaluation:
         The columns are those of `measures`. A cell is NaN where the fold does not give the measure.
         """
         keys = [key for key in self.sums if key is not None]
-        rows = [self.fold(key).measures for key in keys]
+        light = replace(self, instances=None)
+        rows = [light.fold(key).measures for key in keys]
         return pd.DataFrame(rows, index=pd.Index(keys, name="fold", tupleize_cols=False), columns=list(self.measures))
 
     @property

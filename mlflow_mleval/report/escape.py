@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from numbers import Integral
 
 #: Stands where there is no number.
@@ -97,9 +98,11 @@ def terminal(text: object) -> str:
     >>> terminal("a\\x1b[31mred\\n\\u202eb")
     'a␛[31mred␊�b'
     """
-    return "".join(map(_visible, str(text)))
+    text = str(text)
+    return text if text.isascii() and text.isprintable() else "".join(map(_visible, text))
 
 
+@lru_cache(maxsize=4096)
 def _visible(char: str) -> str:
     code = ord(char)
     if code < 0x20:
@@ -183,7 +186,7 @@ def columns(text: str) -> int:
     >>> columns("ML-kNN"), columns("木"), columns("e\\u0301")
     (6, 2, 1)
     """
-    return sum(map(_cluster_columns, _clusters(text)))
+    return len(text) if text.isascii() and text.isprintable() else sum(map(_cluster_columns, _clusters(text)))
 
 
 def shorten(name: object, width: int) -> str:

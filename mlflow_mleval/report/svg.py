@@ -116,8 +116,10 @@ class Svg:
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
         """An element; underscores at the end of attribute names are dropped, others become hyphens; None is left out."""
-        inner = _text(content) + (Markup("<title>{}</title>").format(terminal(tip)) if tip else Markup())
-        self.parts.append(Markup("<{0}{1}>{2}</{0}>").format(Markup(tag), _attributes(attributes), inner))
+        inner = _text(content)
+        if tip:
+            inner += Markup(f"<title>{escape(terminal(tip))}</title>")
+        self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str = "rule", **attributes: Any) -> None:
         """A straight line."""
@@ -177,12 +179,12 @@ def _text(content: Any) -> Markup:
 
 
 def _attributes(attributes: dict[str, Any]) -> Markup:
-    pairs = (
-        (name.rstrip("_").replace("_", "-"), _number(value) if isinstance(value, (int, float)) else terminal(value))
-        for name, value in attributes.items()
-        if value is not None
-    )
-    return Markup("").join(Markup(' {}="{}"').format(*pair) for pair in pairs)
+    parts = []
+    for name, value in attributes.items():
+        if value is not None:
+            text = _number(value) if isinstance(value, (int, float)) else escape(terminal(value))
+            parts.append(f' {name.rstrip("_").replace("_", "-")}="{text}"')
+    return Markup("".join(parts))
 
 
 def _number(value: float) -> str:

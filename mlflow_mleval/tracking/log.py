@@ -28,7 +28,7 @@ from mlflow_mleval.tracking import schema, store
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 _BATCH = 900
-#: Files that are written at once; on a server with several workers each request waits longer than it works.
+#: Files that are sent at once; on a server with several workers each request waits longer than it works.
 _THREADS = 8
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
 _QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
@@ -53,7 +53,7 @@ class Payload:
     tags : mapping of str to str
         What else identifies the result; those of `identity` go before.
     files : mapping of str to callable
-        By artifact path, what makes the content; called in threads, while others are being sent.
+        By artifact path, what makes the content; called one after the other, while those before are being sent.
     """
 
     method: str
@@ -132,9 +132,7 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
         run_id, done = run.info.run_id, False
         try:
             with store.store_errors("write to"):
-                _fill(client, run, payload)
-                if ends:
-                    client.set_terminated(run_id, "FINISHED")
+                _fill(client, run, payload, ends)
             done = True
         except StoreError as error:
             raise StoreError(
@@ -198,40 +196,45 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     return True
 
 
-def _fill(client: MlflowClient, run: Run, payload: Payload) -> None:
-    """Files and dataset input at once, then the values; the tags, and with them the status, go with the last of these."""
+def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
+    """Records in one thread and files in others, while the next files are made; then the status, which makes all of it count."""
     run_id = run.info.run_id
     repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-
-        def send(path: str) -> None:
-            content = payload.files[path]()
-            local = Path(folder, path)
-            local.parent.mkdir(parents=True, exist_ok=True)
-            local.write_bytes(content.encode() if isinstance(content, str) else content)
-            parent = str(PurePosixPath(path).parent)
-            repository.log_artifact(str(local), None if parent == "." else parent)
-
-        jobs = [pool.submit(send, path) for path in payload.files]
-        if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-            jobs.append(pool.submit(client.log_inputs, run_id, [_input(payload.dataset, digest)]))
+        jobs = [pool.submit(_record, client, run, payload, ends)]
         try:
+            for path, make in payload.files.items():
+                content = make()
+                local = Path(folder, path)
+                local.parent.mkdir(parents=True, exist_ok=True)
+                local.write_bytes(content.encode() if isinstance(content, str) else content)
+                parent = str(PurePosixPath(path).parent)
+                jobs.append(pool.submit(repository.log_artifact, str(local), None if parent == "." else parent))
             for job in jobs:
                 job.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    client.set_tag(run_id, schema.TAG_STATUS, schema.COMPLETE)
+
+
+def _record(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
+    """All that lies in the database but the status, one after the other: SQLite has one writer at a time."""
+    run_id = run.info.run_id
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]))
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
     if len(payload.folds):
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
-    tags[schema.TAG_STATUS] = schema.COMPLETE
     batches = [metrics[i : i + _BATCH] for i in range(0, len(metrics), _BATCH)] or [[]]
     for batch in batches[:-1]:
         client.log_batch(run_id, metrics=batch)
     client.log_batch(run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
+    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+        client.log_inputs(run_id, [_input(payload.dataset, digest)])
+    if ends:
+        client.set_terminated(run_id, "FINISHED")
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:

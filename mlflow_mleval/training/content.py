@@ -10,7 +10,7 @@ import platform
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.run.content import RunReport
-from mlflow_mleval.report.run.figures import folds_figure, labels_figure, profile_figure, standalone
+from mlflow_mleval.report.run.figures import standalone
 from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
 from mlflow_mleval.tracking import schema
 
@@ -130,22 +130,16 @@ class RunContent:
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
             schema.ARTIFACT_EVALUATION: lambda: _json(_plain(replace(self.ev, instances=None).to_dict())),
         }
-        figures = {}
-        if len(report.labels):
-            figures["labels"] = lambda: labels_figure(report.labels)
         if report.profiles:
             found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table().to_csv(index=False)
-            figures["profile"] = lambda: profile_figure(report.profiles)
         if self.has_folds:
             found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
         if self.statistics is not None:
             found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
-            if len(report.bounded_folds.columns):
-                figures["folds"] = lambda: folds_figure(report.bounded_folds, self.means)
         if instances:
             found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
-        found |= {f"{schema.ARTIFACT_FOLDER}/{name}.svg": lambda make=make: standalone(make()) for name, make in figures.items()}
-        return found
+        figures = {f"{schema.ARTIFACT_FOLDER}/{name}.svg": svg for name, svg in report.figures.items()}
+        return found | {path: partial(standalone, svg) for path, svg in figures.items()}
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""
@@ -185,12 +179,16 @@ class RunContent:
 
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that occur there."""
-        tables = [part.labels[["tp", "fp", "fn", "tn"]].reset_index() for part in self.parts]
-        if len(self.ev.label_names) > _LABELS:
-            tables = [table[table[["tp", "fp", "fn"]].any(axis=1)] for table in tables]
-        for number, table in zip(self.fold_numbers, tables, strict=False):
-            table.insert(0, "fold", number)
-        return pd.concat(tables, ignore_index=True).astype({"label": str})
+        names = list(map(str, self.ev.label_names))
+        tables = []
+        for part in self.parts:
+            tp, predicted, true = part.total.by_label
+            counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp, "tn": part.total.n - predicted - true + tp}
+            tables.append(pd.DataFrame({"label": names} | counts))
+        table = pd.concat(tables, ignore_index=True)
+        if self.has_folds:
+            table.insert(0, "fold", np.repeat(self.fold_numbers, len(names)))
+        return table[table[["tp", "fp", "fn"]].any(axis=1)] if len(names) > _LABELS else table
 
     def profile_table(self) -> pd.DataFrame:
         """Loss by family, kind and parameter over all instances."""

@@ -15,6 +15,8 @@ from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, number, pvalue, shorten, terminal
+from mlflow_mleval.report.run.figures import folds_figure, labels_figure, profile_figure
+from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.words import NAME, count, listed
 
 #: What the measures of a family look at.
@@ -101,16 +103,14 @@ class RunReport:
     @cached_property
     def measures(self) -> pd.DataFrame:
         """One row a measure in the registry's order: value, half the corrected interval, extremes over folds, all together."""
-        rows = {}
-        for m, whole in self.ev.measures.items():
-            row = {"value": self.means.get(m), "whole": whole, "half": None, "low": None, "high": None}
-            if self.statistics is not None and m in self.statistics.table.index:
-                line, folds = self.statistics.table.loc[m], self.ev.folds[m]
-                row |= {"half": line["corrected_high"] - line["mean"], "low": folds.min(), "high": folds.max()}
-            rows[m] = row
-        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "half", "low", "high", "whole"]).astype(float)
+        table = pd.DataFrame({"value": self.means, "whole": self.ev.measures}, index=list(self.ev.measures), dtype=float)
+        half = low = high = pd.Series(dtype=float)
+        if self.statistics is not None:
+            folds, found = self.ev.folds, self.statistics.table
+            half, low, high = found["corrected_high"] - found["mean"], folds.min(), folds.max()
+        return table.assign(half=half, low=low, high=high)
 
-    @property
+    @cached_property
     def bounded_folds(self) -> pd.DataFrame:
         """The values by fold of the measures that lie between 0 and 1."""
         return self.ev.folds[[m for m in self.ev.folds if MEASURES[m].range == (0, 1)]]
@@ -122,6 +122,18 @@ class RunReport:
             return {}
         kinds = ["soft", "hard"] if self.ev.total.errors is not None else ["hard"]
         return {kind: self.ev.profile("binomial", kind=kind) for kind in kinds}
+
+    @cached_property
+    def figures(self) -> dict[str, Svg]:
+        """The drawings by name, as far as there is something to draw."""
+        found = {}
+        if len(self.labels):
+            found["labels"] = labels_figure(self.labels)
+        if self.profiles:
+            found["profile"] = profile_figure(self.profiles)
+        if self.statistics is not None and len(self.bounded_folds.columns):
+            found["folds"] = folds_figure(self.bounded_folds, self.means)
+        return found
 
     def given(self, measure: str) -> str:
         """A value with its interval, if there is one."""

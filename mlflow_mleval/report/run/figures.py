@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pandas as pd
+from markupsafe import Markup
 
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.registry import MEASURES
@@ -70,7 +71,8 @@ def folds_figure(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     heads = [f"{m} {MEASURES[m].arrow}" for m in names]
     room = room_for(heads, 240)
     x = Scale(0, 1, room + 6, WIDTH - 70)
-    words = "; ".join(f"{m} {number(folds[m].min())} to {number(folds[m].max())}" for m in names)
+    ends = zip(names, folds.min(), folds.max(), strict=True)
+    words = "; ".join(f"{m} {number(low)} to {number(high)}" for m, low, high in ends)
     svg = Svg("Values by fold", f"Range over {len(folds)} folds: {words}.", 22 + ROW * len(names) + 24)
     svg.text(WIDTH, 12, "mean", "muted", "end")
     bottom = 22 + ROW * len(names)
@@ -80,8 +82,10 @@ def folds_figure(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
     for i, (m, head) in enumerate(zip(names, heads, strict=True)):
         at = 20 + ROW * i + ROW / 2
         svg.text(room, at + 4, head, anchor="end")
-        for fold, value in folds[m].dropna().items():
-            svg.dot(x(value), at, 3.2, "faccent", fill_opacity=0.45, tip=f"{m}, fold {fold}: {number(value)}")
+        known = [(fold, value) for fold, value in zip(folds.index, folds[m].tolist(), strict=True) if value == value]
+        dots = (f'<circle cx="{x(value):.2f}" cy="{at:g}" r="3.2"/>' for _, value in known)
+        tip = f"{m}: " + ", ".join(f"fold {fold} {number(value)}" for fold, value in known)
+        svg.add("g", Markup("").join(map(Markup, dots)), class_="faccent", fill_opacity=0.45, tip=tip)
         if m in means:
             svg.line(x(means[m]), at - 6, x(means[m]), at + 6, "tick")
         svg.text(WIDTH, at + 4, shown[i], anchor="end")
@@ -100,7 +104,9 @@ def labels_figure(labels: pd.DataFrame) -> Svg:
     drawn = labels.iloc[:TOP]
     room = room_for(drawn.index, 180) + 10
     x = Scale(0, 1, room, WIDTH - 118)
-    words = "; ".join(f"{m}: {row.tp:g} found, {row.fn:g} missed, {row.fp:g} predicted wrongly" for m, row in drawn.iterrows())
+    rows = drawn.to_dict("records")
+    told = [", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows]
+    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, told, strict=True))
     svg = Svg("What becomes of each label", f"{words}.", 24 + ROW * len(drawn) + 6)
     at = x.start
     for _, class_, opacity, text in _PARTS:
@@ -109,17 +115,17 @@ def labels_figure(labels: pd.DataFrame) -> Svg:
         at += 14 + text_width(text) + 12
     svg.text(WIDTH - 58, 12, "F1", "muted", "end")
     svg.text(WIDTH, 12, "support", "muted", "end")
-    for i, (label, row) in enumerate(drawn.iterrows()):
+    for i, (label, row) in enumerate(zip(drawn.index, rows, strict=True)):
         top = 22 + i * ROW
         svg.name(room - 8, top + 12, label, room - 8, anchor="end")
-        start, whole = 0.0, max(row.tp + row.fn + row.fp, 1)
-        for column, class_, opacity, text in _PARTS:
+        start, whole = 0.0, max(row["tp"] + row["fn"] + row["fp"], 1)
+        for column, class_, opacity, _ in _PARTS:
             if n := row[column]:
-                tip = f"{label}: {n:g} {text}"
-                svg.rect(x(start), top, x(start + n / whole) - x(start), ROW - 5, class_, fill_opacity=opacity, tip=tip)
+                svg.rect(x(start), top, x(start + n / whole) - x(start), ROW - 5, class_, fill_opacity=opacity)
             start += n / whole
-        svg.text(WIDTH - 58, top + 12, fixed(row.f1, 3), anchor="end")
-        svg.text(WIDTH, top + 12, f"{row.support:,.0f}", "muted", "end")
+        svg.rect(room, top, x.stop - room, ROW - 5, None, fill_opacity=0, tip=f"{label}: {told[i]}")
+        svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
+        svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
     return svg
 
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.blocks import Column, Columns, Figure, Section, Table, Terms, Text, name
 from mlflow_mleval.report.escape import NONE, aligned, fixed, number
 from mlflow_mleval.report.run.content import FAMILIES, RunReport
-from mlflow_mleval.report.run.figures import KINDS, folds_figure, labels_figure, profile_figure
+from mlflow_mleval.report.run.figures import KINDS
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.words import count, listed
 
@@ -42,8 +41,8 @@ def _doubts(report: RunReport) -> Section | None:
 def _measures(report: RunReport) -> Section:
     rows = []
     table = report.measures
-    for m, row in table.iterrows():
-        value, half, low, high, whole = aligned([row["value"], row["half"], row["low"], row["high"], row["whole"]])
+    for m, row in zip(table.index, table[["value", "half", "low", "high", "whole"]].to_numpy(), strict=True):
+        value, half, low, high, whole = aligned(row)
         cells = [name(f"{m} {MEASURES[m].arrow}"), value]
         if report.statistics is not None:
             cells += ["" if half == NONE else f"± {half}", "" if low == NONE else f"{low} – {high}", whole]
@@ -64,24 +63,22 @@ def _labels(report: RunReport) -> Section | None:
     table = report.labels
     if table.empty:
         return None
-    figure = labels_figure(table)
-    shown = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {len(table):,} labels. "
+    first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {len(table):,} labels. "
     silent = len(report.ev.label_names) - len(table)
     left = f" Not drawn: {count(silent, 'label')} without a true or predicted instance." if silent else ""
     caption = (
-        f"{shown}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
+        f"{first}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
         f" the lowest F1 first.{left}"
     )
-    rows = [_label_row(label, row) for label, row in table.head(_LABELS).iterrows()]
+    shown = table.head(_LABELS)
+    counts = [[f"{n:,.0f}" for n in shown[c]] for c in ("support", "tp", "fp", "fn", "tn")]
+    rates = [[fixed(v, 3) for v in shown[c]] for c in ("precision", "recall", "f1")]
+    rows = list(zip(map(name, shown.index), *counts, *rates, strict=True))
     heads = ("support", "tp", "fp", "fn", "tn", "precision", "recall", "F1")
     note = "" if len(table) <= _LABELS else f"The first {_LABELS} of {len(table):,}; the tables beside this report hold all."
     folded = Table([Column("label", "left"), *map(Column, heads)], rows, title="All in numbers", note=note, folded=True)
-    return Section("labels", "Labels", [Figure(figure, caption, folded)], hint="the worst first, with confusion counts")
-
-
-def _label_row(label: Any, row: pd.Series) -> list[Any]:
-    counts = [f"{row[c]:,.0f}" for c in ("support", "tp", "fp", "fn", "tn")]
-    return [name(label), *counts, *aligned([row["precision"], row["recall"], row["f1"]], 3)]
+    figure = Figure(report.figures["labels"], caption, folded)
+    return Section("labels", "Labels", [figure], hint="the worst first, with confusion counts")
 
 
 def _profile(report: RunReport) -> Section | None:
@@ -101,7 +98,7 @@ def _profile(report: RunReport) -> Section | None:
     at = np.unique(np.linspace(0, len(first.parameters) - 1, min(len(first.parameters), 30)).round().astype(int))
     rows = list(zip(map(str, first.parameters[at]), *(aligned(p.losses[at]) for p in profiles.values()), strict=True))
     table = Table([Column("k", "left"), *(Column(KINDS[k]) for k in profiles)], rows, title="In numbers", folded=True)
-    figure = Figure(profile_figure(profiles), caption, table)
+    figure = Figure(report.figures["profile"], caption, table)
     return Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
 
 
@@ -144,8 +141,7 @@ def _folds(report: RunReport) -> Section | None:
     if report.statistics is None:
         return None
     folds = report.ev.folds
-    bounded = report.bounded_folds
-    others = [m for m in folds if m not in bounded]
+    others = [m for m in folds if m not in report.bounded_folds]
     caption = "A dot is a fold, the line its mean."
     if others:
         caption += f" Not drawn, for their range is another: {listed(others, 8)}."
@@ -156,8 +152,8 @@ def _folds(report: RunReport) -> Section | None:
     note = "" if len(folds) <= _FOLDS else f"The first {_FOLDS} of {len(folds):,} folds; folds.parquet holds all."
     columns = [Column("fold", "left"), Column("instances"), *(Column(name(m)) for m in folds)]
     table = Table(columns, rows, title="All in numbers", note=note, folded=True)
-    if len(bounded.columns):
-        blocks.append(Figure(folds_figure(bounded, report.means), caption, table))
+    if "folds" in report.figures:
+        blocks.append(Figure(report.figures["folds"], caption, table))
     else:
         blocks.append(table)
     blocks += [*_correlations(report), Text([report.normality], role="note")]
@@ -167,11 +163,12 @@ def _folds(report: RunReport) -> Section | None:
 def _correlations(report: RunReport) -> Sequence[Any]:
     """How a few measures move together from fold to fold."""
     whole = report.statistics.correlation
-    names = [m for m in whole if m in MEASURES and MEASURES[m].family != "cost" and whole[m].notna().any()]
-    chosen = [m for m in _COMMON if m in names]
+    varying = set(whole.columns[whole.notna().any()])
+    chosen = [m for m in _COMMON if m in varying]
     if len(chosen) < 2:
         return []
-    rows = [[name(m), *(fixed(v, 2) for v in whole.loc[m, chosen])] for m in chosen]
+    cells = whole.loc[chosen, chosen].to_numpy()
+    rows = [[name(m), *(fixed(v, 2) for v in row)] for m, row in zip(chosen, cells, strict=True)]
     columns = [Column("measure", "left"), *(Column(name(m)) for m in chosen)]
     title = f"Correlation over {report.statistics.n_folds} folds"
     return [Table(columns, rows, title=title, note="Of the measures in common use; statistics.json holds all.", folded=True)]
