@@ -1,8 +1,9 @@
 """How one run carries results: metric keys, tags, artifact paths and the version of all that.
 
 A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean over the folds, step 0),
-``mleval.fold/<measure>`` (step = fold) and ``mleval.profile/<loss>`` (step = parameter). The tag `TAG_FOLDS` repeats the
-values by fold as JSON, so that a reader of many runs needs one search and nothing per run.
+``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` (step = parameter) and ``mleval.epoch/<measure>`` (step =
+epoch of a training). The tag `TAG_FOLDS` repeats the values by fold as JSON, so that a reader of many runs needs one search
+and nothing per run.
 """
 
 from __future__ import annotations
