@@ -1,0 +1,177 @@
+"""The evaluator behind ``mlflow.models.evaluate(..., evaluators="mleval")``."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+# MLflow loads this module whenever it is asked to evaluate anything, so all that is heavy is imported where it is used. In
+# mlflow.models these classes are not there yet at that time, and the evaluator would stay unknown without a word.
+from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
+
+MODEL_TYPES = ("multilabel", "hierarchical")
+_LOGGING = ("method", "dataset", "measures", "log_instances")
+#: Options of `evaluate_hierarchical`.
+HIERARCHICAL = ("max_distance", "lca", "lca_max_distance", "count_root", "far_pairs")
+_OPTIONS = ("targets", "predictions", "scores", *_LOGGING, "label_names", "threshold", "conventions", "hierarchy", *HIERARCHICAL)
+
+
+class MlevalEvaluator(ModelEvaluator):
+    """Evaluates models whose outputs are label sets, and logs an Evaluation into the run.
+
+    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel", evaluators="mleval")``. Model types other
+    than ``"multilabel"`` and ``"hierarchical"`` are left to MLflow's evaluators. The truth and the predictions may come as
+
+    - an array X with an array of targets (N, K), or ``mlflow.data.from_numpy(X, targets=Y)``, and a model;
+    - a DataFrame with one column of targets that holds a list of K zeros and ones a row (or, where the type is
+      hierarchical, the names of the classes), and a model, or a column of such lists as ``predictions``;
+    - a DataFrame with one column a label, named in ``evaluator_config={"targets": [...], "predictions": [...]}``, and not in
+      ``targets=``.
+
+    MLflow itself refuses a list of columns in ``targets=``, an array X with ``predictions=``, scipy.sparse, and an estimator
+    that is not wrapped. For these call ``mleval.evaluate`` and ``mleval.log_evaluation``; for folds, ``mleval.cross_validate``.
+
+    A model gives what it returns: values other than 0 and 1 are scores. A logged scikit-learn model gives its scores too.
+    ``evaluator_config`` may hold
+
+    ``targets``, ``predictions``, ``scores``
+        Columns by label: of the data, or, with a model, of what it returns. What ``scores`` names are scores in any case.
+    ``label_names``
+        By default the columns of the targets, else 0..K-1.
+    ``hierarchy``
+        A Hierarchy, its (parent, child) edges, or a file of them. The type hierarchical needs it.
+    ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``
+        As in `mlflow_mleval.evaluate` and `mlflow_mleval.evaluate_hierarchical`.
+    ``method``, ``dataset``
+        The names under which `load_study` finds the run. By default from the estimator or the run's name, and from the
+        dataset's name or its truth.
+    ``measures``, ``log_instances``
+        As in `mlflow_mleval.log_evaluation`.
+
+    The metrics are ``mleval/<measure>``; the artifacts are named by their paths.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any) -> bool:
+        """Whether the type is one of ours: everybody else's evaluations stay as they are."""
+        return model_type in MODEL_TYPES
+
+    def evaluate(
+        self,
+        *,
+        model_type: str,
+        dataset: Any,
+        run_id: str,
+        evaluator_config: Mapping[str, Any] | None,
+        model: Any = None,
+        model_id: str | None = None,
+        extra_metrics: Sequence[Any] | None = None,
+        custom_artifacts: Sequence[Any] | None = None,
+        predictions: str | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Evaluate and log; see `mlflow.models.evaluation.ModelEvaluator` for the arguments.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An unknown option, truth or predictions missing or in a shape that cannot be used; the text says what can.
+        StoreError
+            The run holds another result, or the store cannot be reached.
+        """
+        from mlflow_mleval.measures.registry import MEASURES, expand
+        from mlflow_mleval.tracking import schema
+        from mlflow_mleval.training.log import log_evaluation
+        from mlflow_mleval.training.model_output import evaluate_output
+        from mlflow_mleval.validation import one_of
+
+        config = dict(evaluator_config or {})
+        if unknown := [name for name in config if name not in _OPTIONS]:
+            raise ValueError(
+                f"`evaluator_config` must hold options of mleval ({', '.join(_OPTIONS)}), got {', '.join(map(repr, unknown))}."
+            )
+        for name, given in (("extra_metrics", extra_metrics), ("custom_artifacts", custom_artifacts)):
+            if given:
+                warnings.warn(f"mleval does not compute `{name}`; its measures are fixed.", stacklevel=2)
+        if predictions is not None:
+            config.setdefault("predictions", [predictions])
+        if model_type == "hierarchical" and config.get("hierarchy") is None:
+            raise ValueError("`evaluator_config['hierarchy']` must be given for the type hierarchical, got none.")
+        found = evaluate_output(model_type, dataset, model, config)
+        ev = found.evaluation
+        asked = None if config.get("measures") is None else expand(config["measures"])
+        known = MEASURES if asked is None else {one_of(name, "measures", MEASURES) for name in asked}
+        wanted = [name for name in ev.measures if name in known]
+        log_evaluation(
+            ev,
+            method=config.get("method") or _method(found.estimator, run_id),
+            dataset=config.get("dataset") or _dataset(dataset, found),
+            run_id=run_id,
+            y_true=found.fingerprint,
+            hierarchy=found.hierarchy,
+            # Of a model that it knows, MLflow logs what is returned, and links it to the model.
+            measures=wanted if model_id is None else (),
+            log_instances=config.get("log_instances", False),
+        )
+        return EvaluationResult(
+            {schema.metric_key(name): ev.measures[name] for name in wanted},
+            {path: StoredFile(f"runs:/{run_id}/{path}") for path in _paths(run_id)},
+            run_id,
+        )
+
+
+class StoredFile(EvaluationArtifact):
+    """A file of the run. Its content is a table where it holds one, parsed JSON, or text; it is fetched when asked for."""
+
+    def _load_content_from_file(self, local_artifact_path: str) -> Any:
+        import pandas as pd
+
+        path = Path(local_artifact_path)
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        if path.suffix == ".csv":
+            return pd.read_csv(path)
+        text = path.read_text(encoding="utf-8")
+        if path.suffix != ".json":
+            return text
+        found = json.loads(text)
+        return pd.DataFrame(found["data"], columns=found["columns"]) if found.keys() == {"columns", "data"} else found
+
+    def _save(self, output_artifact_path: str) -> None:
+        from mlflow.artifacts import download_artifacts
+
+        with TemporaryDirectory() as folder:
+            Path(output_artifact_path).write_bytes(Path(download_artifacts(self.uri, dst_path=folder)).read_bytes())
+
+
+def _method(estimator: Any, run_id: str) -> str:
+    from mlflow import MlflowClient
+
+    from mlflow_mleval.training.naming import method_name
+
+    return MlflowClient().get_run(run_id).info.run_name if estimator is None else method_name(estimator)
+
+
+def _dataset(dataset: Any, found: Any) -> str:
+    """The name that the user gave; else size and fingerprint, for MLflow's own name is not that of one dataset alone."""
+    if dataset.name not in ("dataset", dataset.hash):
+        return dataset.name
+    ev = found.evaluation
+    return f"{ev.total.n}x{len(ev.label_names)} labels-{found.fingerprint.truth[:8]}"
+
+
+def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
+    """Our files among the artifacts of the run."""
+    from mlflow import MlflowClient
+
+    from mlflow_mleval.tracking import schema
+
+    for entry in MlflowClient().list_artifacts(run_id, folder):
+        if entry.path == schema.ARTIFACT_FOLDER:
+            yield from _paths(run_id, entry.path)
+        elif folder or entry.path in (schema.ARTIFACT_REPORT, schema.ARTIFACT_SUMMARY):
+            yield entry.path
