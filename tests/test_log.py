@@ -1,10 +1,14 @@
 """An Evaluation in a run, and back: what is written, that it is written once and whole or not at all."""
 
+import contextlib
 import io
 import json
 import re
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
@@ -340,12 +345,12 @@ def payload(files=None, folds=60, seed=0):
                        files={"mleval/note.txt": lambda: "x", **(files or {})})  # fmt: skip
 
 
-def completed(run_id, result, client):
+def completed(run_id, result, client, experiment="x"):
     """Skipped as it is; whole, and with every value once, after the same was written again."""
     with pytest.raises(NoRunsError, match="written in part"):
-        mleval.load_study(experiment_names=["x"])
+        mleval.load_study(experiment_names=[experiment])
     assert log.write(result, run_id=run_id) == run_id
-    study = mleval.load_study(experiment_names=["x"])
+    study = mleval.load_study(experiment_names=[experiment])
     assert study.values.loc[("d", "BR")].to_dict() == result.means and not study.excluded
     entries = history(client, run_id)
     assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
@@ -432,3 +437,74 @@ def test_completing_with_other_values_takes_the_new_ones(client):
     log.write(payload(seed=2), run_id=run.info.run_id)
     study = mleval.load_study(run_ids=[run.info.run_id])
     assert study.values.loc[("d", "BR")].to_dict() == payload(seed=2).means
+
+
+@pytest.mark.server
+def test_over_http_and_back(server, capsys):
+    ev, y = made(fit_time=dict.fromkeys(range(5), 0.5))
+    mlflow.MlflowClient().create_experiment("logged")
+    run_id = mleval.log_evaluation(ev, method="BR", dataset="yeast", experiment_name="logged", y_true=y, log_instances=True)
+    before = history(MlflowClient(), run_id)
+    assert mleval.log_evaluation(ev, method="BR", dataset="yeast", run_id=run_id, y_true=y, log_instances=True) == run_id
+    assert history(MlflowClient(), run_id) == before
+    study = mleval.load_study(experiment_names=["logged"])
+    pd.testing.assert_frame_equal(study.folds.droplevel([0, 1]), ev.folds[study.measures], check_index_type=False)
+    assert {"mleval_report.html", "mleval_summary.md", "mleval/folds.svg", "mleval/instances.parquet"} < artifacts(run_id)
+    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=10)
+    assert "BR on yeast" in page.text
+    back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
+    assert back.measures == ev.measures
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def line(server, monkeypatch):
+    """A line to the server that can be cut; MLflow uses it."""
+    opened = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2]))) as there:
+                opened.extend([self.request, there])
+                back = threading.Thread(target=pump, args=(there, self.request), daemon=True)
+                back.start()
+                pump(self.request, there)
+                back.join()
+
+    def pump(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    class Line(socketserver.ThreadingTCPServer):
+        daemon_threads, block_on_close, allow_reuse_address = True, False, True
+
+        def cut(self):
+            self.shutdown()
+            self.server_close()
+            for end in opened:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    relay = Line(("127.0.0.1", 0), Handler)
+    threading.Thread(target=relay.serve_forever, daemon=True).start()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{relay.server_address[1]}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    yield relay
+    relay.cut()
+
+
+@pytest.mark.server
+def test_the_line_to_the_server_is_cut(line, server, monkeypatch):
+    def cut():
+        line.cut()
+        return "cut"
+
+    with pytest.raises(StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'") as caught:
+        log.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    run_id = re.search("run_id='(.*)'", str(caught.value))[1]
+    completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), MlflowClient(), "cut")
+    assert MlflowClient().get_run(run_id).info.status == "FINISHED"
