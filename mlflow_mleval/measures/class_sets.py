@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from mlflow_mleval.measures.closure import blocks, compressed, lookup
+from mlflow_mleval.measures.closure import blocks, compressed, lookup, offsets, spans
 from mlflow_mleval.measures.pairings import instance_pairs
 
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
@@ -27,12 +27,14 @@ def row_sums(size: np.ndarray, labels: sparse.csr_array) -> np.ndarray:
 
 def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """One instance for each different pair of class sets, and for every instance the place of its own among these."""
-    keys: dict[tuple[bytes, bytes], int] = {}
-    sides = []
-    for side in (true, pred):
-        memory = side.indices.tobytes()
-        sides.append([memory[a:b] for a, b in pairwise((side.indptr.astype(np.int64) * side.indices.itemsize).tolist())])
-    place = np.array([keys.setdefault(key, len(keys)) for key in zip(*sides, strict=True)])
+    size = np.diff(true.indptr), np.diff(pred.indptr)
+    start = offsets(size[0] + size[1] + 1)
+    joined = np.full(start[-1], -1, np.int32)  # true classes, -1, predicted classes
+    joined[spans(start[:-1], size[0])] = true.indices
+    joined[spans(start[1:] - size[1], size[1])] = pred.indices
+    memory = joined.tobytes()
+    keys: dict[bytes, int] = {}
+    place = np.array([keys.setdefault(memory[a:b], len(keys)) for a, b in pairwise((start * joined.itemsize).tolist())])
     return np.flatnonzero(np.diff(np.maximum.accumulate(place), prepend=-1)), place
 
 

@@ -154,17 +154,17 @@ def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
     start = np.zeros(n + 1, np.int64)
     column, near = np.empty(4 * n, np.int32), np.empty(4 * n, kind)
 
-    def gather(edges: np.ndarray) -> sparse.csr_array:
-        source = up.parent[edges]
-        size = start[source + 1] - start[source]
-        take = spans(start[source], size)
-        return compressed(near[take] - np.repeat(length[edges], size), column[take], offsets(size), n)
+    def gather(edges: np.ndarray, known: sparse.csr_array) -> sparse.csr_array:
+        part = known[up.parent[edges]]
+        part.data -= np.repeat(length[edges], np.diff(part.indptr))
+        return part
 
     for lo, hi in pairwise(np.flatnonzero(np.diff(up.level, prepend=-1, append=up.level.max(initial=0) + 1)).tolist()):
         union = sparse.csr_array((hi - lo, n), dtype=kind)
+        known = compressed(near[: start[lo]], column[: start[lo]], start[: lo + 1], n)
         for slot in range(count[lo] - 1, -1, -1):
             several = lo + np.searchsorted(-count[lo:hi], -slot)
-            part = gather(up.start[lo:several] + slot)
+            part = gather(up.start[lo:several] + slot, known)
             if slot < count[lo] - 1:
                 union.resize(part.shape)
                 part = union.maximum(part)

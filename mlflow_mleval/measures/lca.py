@@ -135,12 +135,12 @@ def meeting_nodes(
     far = wanted & (pairs.apart > limit + up.tolerance)
     near = np.flatnonzero(wanted & ~far)
     pair, top, climb = [np.flatnonzero(far)], [np.full(far.sum(), len(up.level))], [np.full(far.sum(), limit / 2)]
-    for part, start, entry, length in meetings(above, pairs.a[near], pairs.b[near]):
-        owner = np.repeat(near[part], np.diff(np.append(start, len(entry))))
+    for part, ancestors, length in meetings(above, pairs.a[near], pairs.b[near]):
+        owner = np.repeat(near[part], np.diff(ancestors.indptr))
         meet = length <= pairs.apart[owner] + up.tolerance
         pair.append(owner[meet])
-        top.append(above.indices[entry[meet]])
-        climb.append(above.data[entry[meet]] - 1.0)
+        top.append(ancestors.indices[meet])
+        climb.append(ancestors.data[meet] - 1.0)
     pair, top, climb = np.concatenate(pair), np.concatenate(top), np.concatenate(climb)
     order = np.argsort(pair, kind="stable")
     pair, top, climb = pair[order], top[order], climb[order]

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from mlflow_mleval.measures.closure import blocks, offsets, spans
 
-_TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
+_TABLE = 1 << 24  # cells of the dense table into which rows of the closure are spread
 _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
 
 
@@ -70,7 +70,7 @@ def distinct(left: np.ndarray, right: np.ndarray, width: int) -> tuple[np.ndarra
 
 def meetings(
     above: sparse.csr_array, left: np.ndarray, right: np.ndarray
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[slice, sparse.csr_array, np.ndarray]]:
     """Walk through the ancestors of the right class of every pair, some pairs at a time.
 
     Parameters
@@ -84,12 +84,11 @@ def meetings(
     ------
     part : slice
         The pairs of this turn.
-    start : ndarray
-        Where the ancestors of each of them start in the next two.
-    entry : ndarray
-        Place of each ancestor in ``above.indices``.
+    ancestors : csr_array
+        The rows of `above` for the right classes of these pairs.
     length : ndarray
-        Length of the path from left over the ancestor to right; beyond every distance if it is no ancestor of left.
+        For each entry of these rows the length of the path from left over the ancestor to right; beyond every distance if it is
+        no ancestor of left.
     """
     width, size = above.shape[1], np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)
@@ -103,18 +102,19 @@ def meetings(
         own = spans(above.indptr[first], size[first])
         cell = above.indices[own] + np.repeat(np.arange(len(first)) * width, size[first])
         table[cell] = above.data[own]
-        other = size[right[lo:hi]]
-        entry = spans(above.indptr[right[lo:hi]], other)
-        length = above.data[entry] + table[above.indices[entry] + np.repeat(row, other)] - 2
-        yield slice(lo, hi), offsets(other)[:-1], entry, length
+        ancestors = above[right[lo:hi]]
+        length = table[np.repeat(row, np.diff(ancestors.indptr)) + ancestors.indices]
+        length += ancestors.data
+        length -= 2
+        yield slice(lo, hi), ancestors, length
         table[cell] = far
 
 
 def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Shortest distance through a common ancestor of each pair of classes; `left` is sorted."""
     found = np.empty(len(left), above.dtype)
-    for part, start, _, length in meetings(above, left, right):
-        found[part] = np.minimum.reduceat(length, start)
+    for part, ancestors, length in meetings(above, left, right):
+        found[part] = np.minimum.reduceat(length, ancestors.indptr[:-1])
     return found
 
 
