@@ -178,6 +178,17 @@ def test_measures_by_default(log):
     assert load(minimize=["f1"]).directions["f1"] == "min"
 
 
+def test_values_and_directions_against_the_definition_are_doubts(log):
+    log("1", {"mleval/f1": 50, "mleval/recall": 1 + 1e-12, "mleval/coverage": 7}, tags=ours("a", "d", conventions="sklearn"))
+    log("2", {"mleval/f1": 0.6, "mleval/recall": 0.0, "mleval/coverage": 3}, tags=ours("b", "d", conventions="sklearn"))
+    (note,) = load().notes
+    assert note == "f1 goes from 0 to 1, but not on d for a (0.6 to 50 over all). Is it a percentage, or another measure?"
+    study = load(measures=["recall", "coverage"], minimize=["recall"], maximize=["coverage"])
+    assert [note.split(";")[0] for note in study.notes] == [
+        "As declared, smaller values of recall count as better", "As declared, larger values of coverage count as better"]
+    assert load(measures=["recall"], maximize=["recall"]).notes == ()
+
+
 def test_measures_by_name(log):
     log("1", {"mleval/f1": 0.5, "mleval/recall": 0.4, "mleval/fit_time": 9, "mleval/odd": 1}, tags=ours("a", "d"))
     log("2", {"mleval/f1": 0.6, "mleval/fit_time": 8, "mleval/odd": 1}, tags=ours("b", "d"))
@@ -189,6 +200,8 @@ def test_measures_by_name(log):
     assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [("f1", "excluded as asked")]
     with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: --min NAME"):
         load(measures=["odd"])
+    with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: --min NAME"):
+        load(measures=["acuracy"])
     with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; they have f1, fit_time, odd, recall"):
         load(measures=["coverage"])
     with pytest.raises(MeasureError, match=r"no finished run has 'od'"):

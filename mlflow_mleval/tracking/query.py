@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from difflib import get_close_matches
 
 import pandas as pd
 from mlflow.entities import Run
@@ -19,6 +20,8 @@ from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
+#: A value may miss the range of its measure by this much: sums of floats do.
+_SLACK = 1e-9
 
 
 def load_study(
@@ -127,7 +130,7 @@ def load_study(
         folds=folds,
         runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
         excluded=tuple(excluded),
-        notes=(*_notes(results, used), *fold_notes),
+        notes=(*_notes(results, used), *_value_notes(values, choice), *fold_notes),
         source={
             "tracking_uri": store.store_name(),
             "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
@@ -155,9 +158,11 @@ class _Choice:
             return
         self.wanted = expand(self.asked)
         if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
+            meant = [m for name in unknown for m in get_close_matches(name, [*MEASURES, *SETS], n=1, cutoff=0.8)]
             raise MeasureError(
-                f"no direction is known for {some(map(repr, unknown))}. Declare it: --min NAME where smaller is better, "
-                "--max NAME where larger is (minimize=/maximize= in Python)."
+                f"no direction is known for {some(map(repr, unknown))}. "
+                + (f"Did you mean {some(map(repr, meant))}? If not, declare" if meant else "Declare")
+                + " it: --min NAME where smaller is better, --max NAME where larger is (minimize=/maximize= in Python)."
             )
 
     def of(self, results: Sequence[Result], excluded: list[Excluded]) -> list[str]:
@@ -342,6 +347,24 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
         pairs = {(r.dataset, getattr(r, column)) for r in results if getattr(r, column)}
         if differing := [d for d, n in Counter(d for d, _ in sorted(pairs)).items() if n > 1]:
             notes.append(f"{some(differing)} {doubt} (the tag mleval.{column} differs).")
+    return notes
+
+
+def _value_notes(values: pd.DataFrame, choice: _Choice) -> list[str]:
+    """Doubts about known measures: values that their definition cannot give, and a direction turned round."""
+    notes = []
+    for m in (m for m in values if m in MEASURES):
+        low, high = MEASURES[m].range
+        outside = values.index[(values[m] < low - _SLACK) | (values[m] > high + _SLACK)]
+        if len(outside):
+            notes.append(
+                f"{m} goes from {low:g} to {high:g}, but not on {some(f'{d} for {a}' for d, a in outside)} "
+                f"({values[m].min():.4g} to {values[m].max():.4g} over all). Is it a percentage, or another measure?"
+            )
+    for way, declared in (("min", choice.minimize), ("max", choice.maximize)):
+        if turned := [m for m in declared if m in values and m in MEASURES and MEASURES[m].direction != way]:
+            better = "smaller" if way == "min" else "larger"
+            notes.append(f"As declared, {better} values of {some(turned)} count as better; by definition they are worse.")
     return notes
 
 
