@@ -56,13 +56,20 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def width() -> int:
     """Columns to write for: the terminal's, at most 120; 100 where there is no terminal."""
-    return min(shutil.get_terminal_size((100, 24)).columns, 120) if sys.stdout.isatty() else 100
+    return min(shutil.get_terminal_size((100, 24)).columns, 120) if sys.stdout and sys.stdout.isatty() else 100
 
 
 def write(text: str, filename: str | None, quiet: bool = False) -> None:
     """Put the data on stdout, or into a file at once and whole (a reader never sees half of it)."""
     if filename in (None, "-"):
-        click.echo(text.rstrip("\n"))
+        if sys.stdout is None:
+            raise click.ClickException("stdout is closed. Name a file: -o PATH.")
+        try:
+            click.echo(text.rstrip("\n"))
+        except BrokenPipeError:
+            raise  # the reader has what it wanted, as `head` has: no error to show
+        except OSError as error:
+            raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
         return
     path = Path(filename)
     if not path.parent.is_dir():
