@@ -33,6 +33,13 @@ def test_it_fits_the_terminal_with_many_methods():
     assert max(map(len, text.splitlines())) <= 80 and "299 of 300" in text
 
 
+def test_rows_say_several_numbers_with_spaces_and_none_with_nothing():
+    few = study(["A"])
+    runs = few.runs.assign(n_test=[(10, 12), ()])
+    rows = list(csv.DictReader(io.StringIO(render_runs(Study(few.values, few.directions, runs=runs), "csv"))))
+    assert [row["n_test"] for row in rows] == ["10 12", ""]
+
+
 def test_json_round_trips():
     found = json.loads(render_runs(study(HOSTILE), "json"))
     assert found["methods"] == HOSTILE and found["gaps"] == [{"dataset": "d1", "method": HOSTILE[0]}]

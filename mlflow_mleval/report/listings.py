@@ -26,7 +26,7 @@ def render_runs(study: Study, format: str, width: int = 100) -> str:
     if format == "json":
         return to_json(_as_dict(study))
     if format != "table":
-        rows = study.runs.fillna("").astype(str)
+        rows = study.runs.fillna("").map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
         return listing(list(rows.columns), rows.to_numpy().tolist(), format, width)
     gaps = study.gaps()
     total = len(study.datasets) * len(study.methods)
