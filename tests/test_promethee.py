@@ -246,3 +246,8 @@ OK = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0]}, index=["x", "y",
 def test_errors_name_the_offender(table, options, message):
     with pytest.raises(ValueError, match=message):
         promethee(table, **options)
+
+
+def test_several_constant_measures_are_named_in_one_sentence():
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1.0], "c": [3.0, 3.0]}, index=["x", "y"])
+    assert promethee(table, weights="equal").warnings[0].startswith("'b', 'c' each have the same value for every method")

@@ -371,7 +371,8 @@ def _limit(value: Threshold, key: str, name: Any) -> float | None:
 def _warnings(measures: pd.Index, constant: npt.NDArray[np.bool_], share: Array, plus: Array) -> tuple[str, ...]:
     found = []
     if constant.any():
-        found.append(f"{_names(measures[constant])} has the same value for every method and cannot tell them apart.")
+        have = "has" if constant.sum() == 1 else "each have"
+        found.append(f"{_names(measures[constant])} {have} the same value for every method and cannot tell them apart.")
     if len(share) > 1 and share.max() > DOMINANT:
         found.append(f"{str(measures[share.argmax()])!r} has more than half of the weight and outvotes all other measures.")
     if not constant.all() and plus.max() < 1000 * TIE:
