@@ -214,6 +214,21 @@ def test_class_sets_with_a_hierarchy(client):
     assert "animal › dog" in artifact(run_id, "mleval_report.html")
 
 
+def test_many_labels_are_thinned(client):
+    rng = np.random.default_rng(0)
+    y = sparse.random_array((300, 4_000), density=0.001, rng=rng).astype(bool)
+    ev = mleval.evaluate(y, y_pred=y, folds=np.arange(300) % 3)
+    run_id = mleval.log_evaluation(ev, method="oracle", dataset="large", experiment_name="x", selected_among=7)
+    run = client.get_run(run_id)
+    steps = [m.step for m in client.get_metric_history(run_id, "mleval.profile/binomial")]
+    assert len(steps) == 100 and (steps[0], steps[-1]) == (1, 4_000)
+    assert schema.decode_profile(run.data.tags["mleval.profile"]).n_labels == 4_000
+    counts = parquet(run_id, "mleval/counts.parquet")
+    assert counts["tp"].sum() == y.sum() and (counts["tp"] + counts["fn"] > 0).all()
+    assert len(client.load_table("1", "mleval/labels.json", [run_id])) <= 2_000
+    assert "chosen among 7 candidates" in artifact(run_id, "mleval_summary.md")
+
+
 def test_chosen_measures_only(client):
     ev, _ = made()
     run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x", measures=["ranking", "f1"])
@@ -233,6 +248,7 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
         ({"y_true": y[:, :2]}, ValueError, "`y_true` must have the 6 labels"),
         ({"y_true": y[:10]}, ValueError, "`y_true` must hold at least the 40 instances of a fold"),
         ({"n_train": [1, 2]}, ValueError, "`n_train` must hold one value for each of the 5 folds"),
+        ({"n_train": 0}, ValueError, "`n_train` must hold numbers of instances, got 0"),
         ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
         ({"test_indices": [[0]] * 5}, ValueError, "`test_indices` must hold the 40 instances of fold 0, got 1"),
         ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold an array of row numbers"),

@@ -19,6 +19,7 @@ import pandas as pd
 from mlflow_mleval import __version__
 from mlflow_mleval.analysis.foldstats import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.run.content import RunReport
@@ -26,10 +27,12 @@ from mlflow_mleval.report.run.figures import standalone
 from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
 from mlflow_mleval.tracking import schema
 
-#: Parameters of the binomial profile that are logged as steps at most; the files hold all.
+#: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
 #: Of more labels than these, tables hold those that occur.
 _LABELS = 2_000
+#: With more labels times folds than these, the whole Evaluation is too large to travel as JSON; tables hold its counts.
+_CELLS = 1_000_000
 #: Whole numbers, because steps are; evenly spread on a logarithmic axis.
 _ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 
@@ -76,6 +79,11 @@ class RunContent:
         if self.n_train:
             ratio = float(np.mean([self.ev.sums[key].n / n for key, n in self.n_train.items()]))
         return fold_statistics(self.ev.folds, test_to_train=ratio)
+
+    @property
+    def portable(self) -> bool:
+        """Whether the run holds the Evaluation itself."""
+        return len(self.ev.label_names) * len(self.ev.sums) <= _CELLS
 
     @cached_property
     def kind(self) -> str | None:
@@ -128,10 +136,11 @@ class RunContent:
             schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table()),
             schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
-            schema.ARTIFACT_EVALUATION: lambda: _json(_plain(replace(self.ev, instances=None).to_dict())),
         }
+        if self.portable:
+            found[schema.ARTIFACT_EVALUATION] = lambda: _json(_plain(replace(self.ev, instances=None).to_dict()))
         if report.profiles:
-            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table().to_csv(index=False)
+            found[schema.ARTIFACT_PROFILE] = lambda: self.profile_table(report.profiles).to_csv(index=False)
         if self.has_folds:
             found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
         if self.statistics is not None:
@@ -149,7 +158,13 @@ class RunContent:
         versions |= {"numpy": np.__version__, "pandas": pd.__version__}
         provenance["versions"] = ", ".join(f"{name} {version}" for name, version in versions.items())
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return RunReport(self.ev, self.method, self.dataset, self.means, self.statistics, self.hierarchy, provenance, now)
+        remarks = []
+        if chosen := tags.get(schema.TAG_SELECTED):
+            remarks.append(f"The method was chosen among {chosen} candidates by these very results; they are optimistic.")
+        return RunReport(
+            self.ev, self.method, self.dataset, self.means, self.statistics, self.hierarchy, provenance, now, tuple(remarks),
+            self.portable,
+        )  # fmt: skip
 
     def label_table(self) -> pd.DataFrame:
         """One row a label, of many thousand only those with the most instances."""
@@ -179,25 +194,27 @@ class RunContent:
 
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that occur there."""
-        names = list(map(str, self.ev.label_names))
+        names = np.array(list(map(str, self.ev.label_names)), dtype=object)
         tables = []
         for part in self.parts:
             tp, predicted, true = part.total.by_label
+            kept = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
             counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp, "tn": part.total.n - predicted - true + tp}
-            tables.append(pd.DataFrame({"label": names} | counts))
+            tables.append(pd.DataFrame({"label": names, **counts}).iloc[kept])
         table = pd.concat(tables, ignore_index=True)
         if self.has_folds:
-            table.insert(0, "fold", np.repeat(self.fold_numbers, len(names)))
-        return table[table[["tp", "fp", "fn"]].any(axis=1)] if len(names) > _LABELS else table
+            table.insert(0, "fold", np.repeat(self.fold_numbers, list(map(len, tables))))
+        return table
 
-    def profile_table(self) -> pd.DataFrame:
+    def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
         """Loss by family, kind and parameter over all instances."""
-        kinds = ["hard", *(["soft"] if self.kind == "soft" else [])]
-        rows = []
-        for family in ("binomial", "polynomial"):
-            for kind in kinds:
-                profile = self.ev.profile(family, kind=kind)
-                rows += [(family, kind, p, v) for p, v in zip(profile.parameters, profile.losses, strict=True)]
+        polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
+        rows = [
+            (profile.family, kind, p, v)
+            for profiles in (binomial, polynomial)
+            for kind, profile in profiles.items()
+            for p, v in zip(profile.parameters.tolist(), profile.losses.tolist(), strict=True)
+        ]
         return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
 
 

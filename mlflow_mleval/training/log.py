@@ -94,7 +94,10 @@ def log_evaluation(
     if hierarchy is not None and (unknown := [name for name in ev.label_names if name not in hierarchy]):
         names = some(map(repr, unknown))
         raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
-    content = RunContent(ev, method, dataset, _fold_values(n_train, "n_train", ev), hierarchy)
+    trained = _fold_values(n_train, "n_train", ev)
+    if wrong := [n for n in trained.values() if not isinstance(n, (int, np.integer)) or n < 1]:
+        raise ValueError(f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that were fitted.")
+    content = RunContent(ev, method, dataset, trained, hierarchy)
     identity = dict(tags or {}) | content.tags()
     if selected_among is not None:
         identity[schema.TAG_SELECTED] = str(selected_among)

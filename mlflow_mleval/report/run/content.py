@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.foldstats import FoldStatistics
@@ -19,6 +20,8 @@ from mlflow_mleval.report.run.figures import folds_figure, labels_figure, profil
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.words import NAME, count, listed
 
+#: Of more labels than these, not every k of a loss profile is computed.
+_PARAMETERS = 1_000
 #: What the measures of a family look at.
 FAMILIES = {
     "example": "label sets",
@@ -57,6 +60,10 @@ class RunReport:
         What reproduces it.
     time : str
         When it was made.
+    remarks : tuple of str
+        Further doubts.
+    portable : bool
+        Whether the Evaluation itself lies beside the report.
     """
 
     ev: Evaluation
@@ -67,6 +74,8 @@ class RunReport:
     hierarchy: Hierarchy | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     time: str = ""
+    remarks: tuple[str, ...] = ()
+    portable: bool = True
 
     @property
     def title(self) -> str:
@@ -121,7 +130,9 @@ class RunReport:
         if not self.flat or len(self.ev.label_names) < 2:
             return {}
         kinds = ["soft", "hard"] if self.ev.total.errors is not None else ["hard"]
-        return {kind: self.ev.profile("binomial", kind=kind) for kind in kinds}
+        n = len(self.ev.label_names)
+        ks = np.unique(np.linspace(1, n, min(n, _PARAMETERS)).round().astype(int))
+        return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
     def figures(self) -> dict[str, Svg]:
@@ -210,7 +221,7 @@ class RunReport:
 
     def doubts(self) -> list[str]:
         """What a reader must know before believing the numbers."""
-        found = [text[0].upper() + text[1:] + "." for text in self.ev.warnings]
+        found = [*self.remarks, *(text[0].upper() + text[1:] + "." for text in self.ev.warnings)]
         if self.statistics is not None:
             found += [text[0].upper() + text[1:] + "." for text in self.statistics.warnings]
             if left := self.statistics.left_out:

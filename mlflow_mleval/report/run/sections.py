@@ -178,7 +178,9 @@ def _provenance(report: RunReport) -> Section:
     rows = [("method", name(report.method, 80)), ("dataset", name(report.dataset, 80)), ("predicted", report.decision)]
     rows += [(key, name(value, 120)) for key, value in report.provenance.items()]
     again = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.from_dict(json.load(open("evaluation.json")))'
-    blocks: list[Any] = [Terms(rows), Text([again], role="pre", title="To read evaluation.json back", folded=True)]
+    blocks: list[Any] = [Terms(rows)]
+    if report.portable:
+        blocks.append(Text([again], role="pre", title="To read evaluation.json back", folded=True))
     definitions = [[name(m), MEASURES[m].arrow, MEASURES[m].summary, MEASURES[m].source] for m in report.ev.measures]
     columns = [Column("measure", "left"), Column("better", "centre"), Column("what it is", "wrap"), Column("after", "wrap")]
     blocks.append(Table(columns, definitions, title="What the measures are", folded=True))
