@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
+from mlflow_mleval.analysis.certainty import Certainty, certainty
 from mlflow_mleval.analysis.cliques import cliques, letters
 from mlflow_mleval.analysis.folds import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
@@ -91,6 +92,8 @@ class Comparison:
         Only where asked for.
     folds : mapping of str to FoldComparison
         By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
+    beyond : Certainty or None
+        Only where a rope was given: what lies beyond p-values.
     doubts : tuple of str
         What a reader must know before believing the verdict.
     absent : mapping of str to str
@@ -120,6 +123,7 @@ class Comparison:
     redundancy: Redundancy | None
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
+    beyond: Certainty | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Mapping[str, Any]
@@ -154,6 +158,7 @@ def compare(
     n_draws: int = 10_000,
     seed: int = 0,
     over_folds: Mapping[str, Any] | None = None,
+    rope: float | None = None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -183,6 +188,9 @@ def compare(
         Random weight vectors for the rank acceptability.
     over_folds : mapping, optional
         Options of `compare_folds`: measures, protocol, ratio, paired.
+    rope : float, optional
+        Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
+        which ranks are possible, and how many datasets or folds it would take.
 
     Returns
     -------
@@ -235,15 +243,20 @@ def compare(
             st.leave_one_out(fusion) if len(full.methods) > 2 else None,
             st.sensitivity(study, **choices),
         )
+    by_measure, tau = _by_measure(full, fusion, ties)
+    by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
+    beyond = None
+    if rope is not None:
+        beyond = certainty(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
         "control": control, "threshold": threshold, "n_draws": n_draws, "seed": seed,
+        "rope": rope, "over_folds": dict(over_folds or {}),
     }
-    by_measure, tau = _by_measure(full, fusion, ties)
-    by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
+        beyond=beyond,
         doubts=_doubts(full, fusion, sure, tests, said), absent=absent, options=options, **tests,
     )
 

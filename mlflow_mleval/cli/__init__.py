@@ -19,8 +19,10 @@ SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "
 MEASURES = ("measures", "exclude_measures", "minimize", "maximize", "missing")
 FUSION = ("preference", "weights", "p", "q", "s", "drop_constant")
 TESTS = ("on", "alpha", "test", "correction", "ties", "control")
-DEPTH = ("threshold", "n_draws", "seed")
+DEPTH = ("threshold", "n_draws", "seed", "rope")
 GATE = 3
+#: Differences that do not matter where a report is not told.
+ROPE = 0.01
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -118,6 +120,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 @opt.tests
 @opt.over
 @opt.folds
+@opt.rope
 @opt.output
 @one_line_errors
 def compare(
@@ -150,6 +153,7 @@ def compare(
 @opt.fusion
 @opt.tests
 @opt.folds
+@opt.rope
 @opt.depth
 @click.option("--log", is_flag=True, help="Store the report as a run in MLflow too, so that others find it in the UI.")
 @opt.output
@@ -167,7 +171,7 @@ def report(format: str | None, filename: str | None, quiet: bool, log: bool, req
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet, stability=True)
+    comparison = _compare(choices | {"rope": ROPE if choices["rope"] is None else choices["rope"]}, quiet, stability=True)
     _render(comparison, "report", chosen, filename, quiet, log=log)
     _gate(comparison.separated, require_significant)
 
@@ -184,7 +188,7 @@ def demo(quiet: bool) -> None:
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
         click.echo(_import(path, name, "mulan", quiet))
-    comparison = _compare({"experiment_names": (name,), "missing": "worst"}, quiet, stability=True)
+    comparison = _compare({"experiment_names": (name,), "missing": "worst", "rope": ROPE}, quiet, stability=True)
     _render(comparison, "report", "html", "mleval_report.html", quiet, log=True)
     click.echo()
     _render(comparison, "ranking", "table", None, quiet)

@@ -125,6 +125,9 @@ folds = _group(
     click.option("--unpaired", is_flag=True, help="Test runs over folds although they split the data differently."),
 )
 
+rope = click.option("--rope", type=click.FloatRange(0), metavar="NUMBER",
+                    help="Largest difference that does not matter. Adds probabilities, possible ranks, planning. Report: 0.01.")
+
 over = _group(
     click.option("--over", type=click.Choice(["datasets", "folds", "instances"]), default="datasets", show_default=True,
                  help="What the tests count: datasets; the folds of each dataset, several measures together; or test instances."),

@@ -31,8 +31,11 @@ def compare_over(
     possible = _FOLDS if what == "folds" else _INSTANCES
     if format not in possible:
         raise click.UsageError(f"--over {what} cannot be written as {format}. Choose one of {', '.join(possible)}.")
-    if choices["on"] != "fused" or choices["control"] is not None:
-        raise click.UsageError(f"--on and --control are for tests over datasets. With --over {what}, name measures by --measure.")
+    if choices["on"] != "fused" or choices["control"] is not None or choices["rope"] is not None:
+        raise click.UsageError(
+            f"--on, --control and --rope are for tests over datasets. With --over {what}, name measures by --measure; "
+            "`mleval report` applies --rope to folds, too."
+        )
     return (_folds if what == "folds" else _instances)(selection, choices, format, filename, quiet)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
 from mlflow_mleval.report.tables import ReaderTable, joined, pairs_table, ranking_table
 from mlflow_mleval.report.words import describe_cliques, new_doubts, omnibus, origin, paragraphs
@@ -63,6 +64,10 @@ def render_pairs(
         lines += ["", *grid(table, width, head)]
     if joined(comparison):
         lines += ["", *wrap("", describe_cliques(comparison), width)]
+    if comparison.beyond is not None:
+        lines += ["", head("Beyond p-values")]
+        said = [*certainty_sentences(comparison), *comparison.beyond.warnings]
+        lines += [line for text in said for line in wrap("- ", text, width)]
     lines += _doubts(comparison, width, head)
     if provenance:
         lines += ["", *wrap("", origin(provenance), width)]

@@ -10,7 +10,7 @@ from importlib import import_module
 from mlflow_mleval.report.blocks import Section
 from mlflow_mleval.report.sections.base import Report
 
-_SECTIONS = ("verdict", "doubts", "ranking", "differences", "folds", "measures", "stability", "provenance")
+_SECTIONS = ("verdict", "doubts", "ranking", "differences", "folds", "certainty", "measures", "stability", "provenance")
 
 
 def all_sections(report: Report) -> list[Section]:

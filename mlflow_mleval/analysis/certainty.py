@@ -1,0 +1,190 @@
+"""What a referee asks beyond p-values: how probable differences that matter are, which ranks are possible, what it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.bayes import BayesResult, bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis.folds import UNPAIRED, FoldComparison
+from mlflow_mleval.analysis.fusion import Fusion
+from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
+from mlflow_mleval.analysis.resampling import RankBootstrap, RankConfidence, bootstrap_ranks, rank_confidence
+
+#: Draws of the bootstrap over folds, each of which ranks every dataset anew.
+DRAWS = 200
+#: Draws of the Bayesian signed-rank test: a probability is then known to about half a percent.
+BAYES_DRAWS = 10_000
+#: Of more methods than this only the best so many are compared pair by pair.
+MOST = 20
+
+
+@dataclass(frozen=True)
+class FoldCertainty:
+    """One measure over the folds of one dataset.
+
+    Attributes
+    ----------
+    bayes : BayesResult
+        Bayesian correlated t test.
+    equivalence : EquivalenceResult or None
+        None without a rope.
+    plan : Plan
+        How many folds would separate the pairs.
+    """
+
+    bayes: BayesResult
+    equivalence: EquivalenceResult | None
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """What `certainty` found; parts that could not be computed are None, and `absent` says why.
+
+    Attributes
+    ----------
+    rope : float
+        Differences up to this do not matter, in units of what is compared.
+    methods : list of str
+        Whose pairs are compared: the best ones, if there are very many.
+    bayes : BayesResult or None
+        Bayesian signed-rank test over datasets.
+    equivalence : EquivalenceResult or None
+        Two one-sided tests over datasets; None without a rope, too.
+    plan : Plan or None
+        How many datasets would separate the pairs.
+    ranks : RankConfidence or None
+        Ranks that the datasets allow each method to have, all at once.
+    bootstrap : RankBootstrap or None
+        Ranks of the fusion when folds are drawn again.
+    by_fold : mapping of str to mapping of str to FoldCertainty
+        By dataset and measure.
+    absent : mapping of str to str
+    """
+
+    rope: float
+    methods: list[str]
+    bayes: BayesResult | None
+    equivalence: EquivalenceResult | None
+    plan: Plan | None
+    ranks: RankConfidence | None
+    bootstrap: RankBootstrap | None
+    by_fold: Mapping[str, Mapping[str, FoldCertainty]]
+    absent: Mapping[str, str]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the parts over datasets warn of, each once."""
+        parts = (self.bayes, self.equivalence, self.plan, self.ranks, self.bootstrap)
+        return tuple(dict.fromkeys(text for part in parts if part is not None for text in part.warnings))
+
+
+def certainty(
+    fusion: Fusion,
+    table: pd.DataFrame,
+    ranks: pd.DataFrame,
+    folds: Mapping[str, FoldComparison],
+    *,
+    rope: float = 0.01,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    n_draws: int = DRAWS,
+    seed: int = 0,
+) -> Certainty:
+    """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
+
+    Parameters
+    ----------
+    fusion : Fusion
+        Ranked anew when folds are drawn again.
+    table, ranks : pandas.DataFrame, datasets x methods
+        What is compared, larger is better, and its ranks.
+    folds : mapping of str to FoldComparison
+        By dataset; may be empty.
+    rope : float
+        Differences up to this do not matter, in units of what is compared.
+    alpha : float
+        Level of tests and intervals; Bayesian decisions need a probability of 1 - alpha.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs, in equivalence tests and plans.
+    n_draws : int
+        Draws of the folds.
+    seed : int
+
+    Returns
+    -------
+    Certainty
+
+    Raises
+    ------
+    ValueError
+        A rope that is negative or not finite.
+
+    Examples
+    --------
+    >>> from mlflow_mleval.analysis.comparison import compare
+    >>> from mlflow_mleval.study import Study
+    >>> rows = [{"dataset": d, "method": m, "f1": f} for d in range(8) for m, f in (("a", 0.5 + d / 90), ("b", 0.4))]
+    >>> found = compare(Study.from_frame(pd.DataFrame(rows)), on="f1", rope=0.01).beyond
+    >>> found.bayes.table["decision"].item(), found.ranks.best
+    ('a', ['a'])
+    """
+    if not 0 <= float(rope) < np.inf:
+        raise ValueError(f"`rope` must be zero or positive, in units of what is compared, got {rope!r}.")
+    order = ranks.mean().sort_values(kind="stable").index.tolist()
+    shown = order[:MOST]
+    absent: dict[str, str] = {}
+
+    def made(name: str, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except ValueError as error:
+            absent[name] = str(error)
+            return None
+
+    found = dict.fromkeys(("bayes", "equivalence", "plan", "ranks", "bootstrap"))
+    if len(table) < 2:
+        absent |= dict.fromkeys(("bayes", "equivalence", "plan", "ranks"), f"{len(table)} dataset: it takes at least two")
+    else:
+        best = table[shown]
+        level = {"threshold": 1 - alpha} if alpha <= 0.5 else {}
+        found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_draws=BAYES_DRAWS, seed=seed, **level))
+        if rope:
+            found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
+        found["plan"] = made("plan", lambda: plan(best, alpha=alpha, correction=correction))
+        found["ranks"] = made("ranks", lambda: rank_confidence(ranks, minimize=True, alpha=alpha, seed=seed))
+    if not rope:
+        absent["equivalence"] = "without a rope nothing counts as equivalent"
+    if folds:
+        found["bootstrap"] = made("bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_draws=n_draws, seed=seed))
+    else:
+        absent["bootstrap"] = "no run has values by fold"
+    by_fold = {}
+    for dataset, comparison in folds.items():
+        if (reason := _cannot(comparison)) is None:
+            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
+        else:
+            absent[f"by_fold.{dataset}"] = reason
+    return Certainty(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
+
+
+def _cannot(comparison: FoldComparison) -> str | None:
+    """Why the folds of a dataset cannot be taken as pairs."""
+    if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
+        return "the folds of some methods are not the same"
+    return None
+
+
+def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldCertainty:
+    table = found.values[measure].unstack(level=0)[list(found.letters)[:MOST]]
+    ratio = found.protocol.ratio
+    options = {"ratio": ratio, "minimize": found.orderings[measure].direction == "min"}
+    same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
+    level = {"threshold": 1 - alpha} if alpha <= 0.5 else {}
+    planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)
+    return FoldCertainty(bayesian_t(table, rope, **options, **level), same, planned)

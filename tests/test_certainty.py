@@ -1,0 +1,109 @@
+"""Beyond p-values: the parts agree with the functions behind them, and reports say what they hold and what is absent."""
+
+import json
+
+import pandas as pd
+import pytest
+from fold_cases import fold_study, three_methods
+from report_cases import NASTY, nasty, study_of
+
+from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis.certainty import BAYES_DRAWS, MOST
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.planning import plan
+from mlflow_mleval.analysis.resampling import rank_confidence
+from mlflow_mleval.report.bundle import render
+from mlflow_mleval.report.certainty_text import _probability, certainty_sentences, pairs_table, ranks_table
+from mlflow_mleval.report.data import as_dict
+from mlflow_mleval.report.folds_text import NOT_TRUSTED
+
+
+def cells(table, head: str) -> list[str]:
+    return next(c.cells for c in table.columns if c.head == head)
+
+
+@pytest.fixture(scope="module")
+def four():
+    return compare(study_of(4, 10, gap=0.02), on="f1", rope=0.01)
+
+
+def test_over_datasets_the_parts_are_those_of_their_functions(four):
+    found, table = four.beyond, four.table[four.order]
+    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_draws=BAYES_DRAWS).table)
+    pd.testing.assert_frame_equal(found.plan.table, plan(table).table)
+    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, minimize=True).table)
+    assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
+
+
+def test_over_folds_the_correction_and_the_direction_are_those_of_the_folds():
+    c = compare(three_methods(), rope=0.01)
+    table = three_methods().folds.loc["birds"]["recall"].unstack(0)[list(c.folds["birds"].letters)]
+    expected = bayesian_t(table, 0.01, ratio=1 / 9).table
+    pd.testing.assert_frame_equal(c.beyond.by_fold["birds"]["recall"].bayes.table, expected, check_names=False)
+    assert c.beyond.bootstrap.ratios == pytest.approx({"birds": 1 / 9, "flags": 1 / 9})
+
+
+def test_without_a_rope_nothing_is_computed_and_with_zero_nothing_is_equivalent():
+    assert compare(study_of(3, 4)).beyond is None
+    found = compare(study_of(3, 6), rope=0.0).beyond
+    assert found.equivalence is None and "rope" in found.absent["equivalence"] and found.bayes is not None
+    with pytest.raises(ValueError, match="`rope` must be zero or positive"):
+        compare(study_of(3, 6), rope=-1.0)
+
+
+def test_one_dataset_says_what_is_absent_and_still_tells_about_its_folds():
+    c = compare(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, split_digest="x", n_train=90, n_test=10), rope=0.01)
+    row = c.beyond.by_fold["birds"]["recall"].bayes.table.loc[0]
+    assert c.beyond.bayes is None and row["method_a"] == "b" and row["decision"] == "a"
+    said = " ".join(certainty_sentences(c))
+    assert "Not computed: Bayesian signed ranks, Equivalence, Planning and Possible ranks (1 dataset" in said
+
+
+def test_unpaired_folds_are_not_taken_as_pairs():
+    study = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, n_train=90, n_test=10)
+    study.runs["split_digest"] = ["x", "y"]
+    found = compare(study, rope=0.01).beyond
+    assert found.by_fold == {} and "not the same" in found.absent["by_fold.birds"]
+
+
+def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
+    c = compare(study_of(MOST + 5, 8, gap=0.01), rope=0.01)
+    assert c.beyond.methods == c.order[:MOST] and len(c.beyond.ranks.table) == MOST + 5
+
+
+def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
+    table = pairs_table(four.beyond.bayes, four.beyond.equivalence, four.beyond.plan, four.order[::-1], "f1")
+    by_pair = {frozenset(row[:2]): row for row in table.rows}
+    for row in four.beyond.bayes.table.itertuples():
+        a, b, difference, first, _, second, decided, *_ = by_pair[frozenset((row.method_a, row.method_b))]
+        assert (a, b) == (row.method_b, row.method_a)
+        assert difference.startswith("−") == (row.mean_difference > 0)
+        assert (decided == "second") == (row.decision == "a")
+        assert (first, second) == (_probability(row.p_b), _probability(row.p_a))
+    assert NOT_TRUSTED not in "".join(cells(table, "decided"))
+
+
+def test_decisions_on_a_handful_of_datasets_are_marked():
+    c = compare(study_of(3, 3, gap=0.05), on="f1", rope=0.01)
+    table = pairs_table(c.beyond.bayes, c.beyond.equivalence, c.beyond.plan, c.order, "f1")
+    assert all(NOT_TRUSTED in text for text in cells(table, "decided"))
+
+
+def test_ranks_stand_beside_ranks_over_folds():
+    table = ranks_table(compare(three_methods(), rope=0.01).beyond)
+    assert [c.head for c in table.columns] == ["method", "mean rank", "possible ranks", "ranks over folds", "first in"]
+
+
+def test_json_and_page_hold_it_and_are_silent_where_nothing_was_asked(four):
+    record = json.loads(json.dumps(as_dict(four), allow_nan=False))["beyond"]
+    assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6 and record["bootstrap"] is None
+    assert 'id="certainty"' in render(four, {}, what="report", format="html")
+    assert "Beyond p-values" in render(four, {}, what="pairs", format="table")
+    plain = compare(study_of(3, 4))
+    assert as_dict(plain)["beyond"] is None and 'id="certainty"' not in render(plain, {}, what="report", format="html")
+
+
+def test_names_of_strangers_are_text():
+    c = nasty(rope=0.01)
+    page = render(c, {}, what="report", format="html")
+    assert all(name not in page for name in NASTY if "<" in name)
