@@ -16,7 +16,7 @@ from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, number, pvalue, shorten, terminal
-from mlflow_mleval.report.run.figures import folds_figure, labels_figure, profile_figure
+from mlflow_mleval.report.run.figures import KINDS, folds_figure, labels_figure, profile_figure
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.report.words import NAME, count, listed
 
@@ -195,9 +195,9 @@ class RunReport:
     def _profile(self) -> list[str]:
         if not self.profiles:
             return []
-        profile = next(iter(self.profiles.values()))
+        kind, profile = next(iter(self.profiles.items()))
         text = (
-            f"The loss rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1) as more labels "
+            f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1) as more labels "
             "have to be right together"
         )
         gain = profile.relative_gain
