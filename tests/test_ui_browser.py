@@ -101,15 +101,21 @@ def test_the_chart_view_overlays_folds(chrome, runs):
 
 def test_the_table_view_compares_labels_across_runs(chrome, runs):
     ui.open_table(chrome, runs.url, runs.experiment_id)
-    text = ui.wait(chrome, lambda d: (t := d.find_element("tag name", "body").text).count("mleval/labels.json") and t)
-    assert "Group by:\nlabel" in text and "Compare:" in text
-    shown = text.split("Compare:")[1].splitlines()
-    column, rows = shown[1], shown[shown.index("a") :]
     newest = max(runs.by_method, key=lambda method: runs.by_method[method].info.start_time)
-    values = runs.evaluations[newest].labels[column]
-    for label in "abc":
-        seen = rows[rows.index(label) + 1]
-        assert float(seen) == pytest.approx(values[label], rel=1e-6), label
+    labels = runs.evaluations[newest].labels
+
+    def table(driver) -> tuple[str, list[str]] | None:
+        """The column that is compared, and the rows: a label, then its value in the newest run and in others."""
+        text = driver.find_element("tag name", "body").text
+        if "Table:\nmleval/labels.json\nGroup by:\nlabel\nCompare:\n" not in text:
+            return None
+        shown = text.split("Compare:\n")[1].splitlines()
+        rows = shown[shown.index("a") :] if "a" in shown else []
+        return (shown[0], rows) if all(label in rows[:-1] for label in "abc") else None
+
+    column, rows = ui.wait(chrome, table)
+    assert [float(rows[rows.index(label) + 1]) for label in "abc"] == pytest.approx(labels.loc[list("abc"), column], rel=1e-6)
+    text = chrome.find_element("tag name", "body").text
     assert {run.info.run_name for run in runs.by_method.values()} <= set(text.splitlines())
 
 
