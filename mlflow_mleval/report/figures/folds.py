@@ -84,7 +84,8 @@ def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str
         taken.append((x - 6, y - 6, x + 6, y + 6))
     missed = [m for m in drawn if not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small")]
     if missed:
-        svg.text(left + 4, bottom - 5, f"no room for {len(missed)} names: see the table", "small muted halo")
+        svg.height += 16
+        svg.text(left, svg.height - 4, f"no room for {len(missed)} names: see the table", "small muted halo")
     return svg
 
 

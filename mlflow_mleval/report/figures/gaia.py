@@ -65,7 +65,8 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
         shown.append(label(svg, method, place, taken, "strong" if i == 0 else ""))
     shown += [label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
     if not all(shown):
-        svg.text(4, height - 6, f"no room for {shown.count(False)} names: see the table", "small muted halo")
+        svg.height += 16
+        svg.text(4, svg.height - 4, f"no room for {shown.count(False)} names: see the table", "small muted halo")
     return svg
 
 
