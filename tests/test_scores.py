@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training.naming import dataset_name, fingerprint, method_name
+from mlflow_mleval.training.naming import dataset_name, method_name, sample
 from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict
 
 X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)
@@ -173,4 +173,4 @@ def test_names_of_datasets_tell_data_apart_but_not_containers():
     assert dataset_name(X, Y) == dataset_name(X.copy(), Y.copy())
     frame = pd.DataFrame(X).assign(text="x")
     for value in (frame, sparse.csr_matrix(X), ["some", "texts"], frame["text"]):
-        assert fingerprint(value, Y) == fingerprint(value, Y) != fingerprint(X, Y)
+        assert sample(value, Y) == sample(value, Y) != sample(X, Y)

@@ -13,8 +13,6 @@ from scipy import sparse
 #: Parameters that do not make another method.
 _INCIDENTAL = {"random_state", "n_jobs", "verbose", "memory", "copy_X"}
 _LONGEST = 200
-#: Rows and stored values that are read to tell arrays apart.
-_SAMPLE = 512
 
 
 def method_name(estimator: Any) -> str:
@@ -40,29 +38,34 @@ def dataset_name(X: Any, Y: Any) -> str:
     True
     """
     n_rows, n_labels = Y.shape if hasattr(Y, "shape") else np.shape(Y)
-    return f"{n_rows}x{n_labels} labels-{fingerprint(X, Y)[:8]}"
+    digest = sha256(repr(sample(X, Y, size=512)).encode())
+    return f"{n_rows}x{n_labels} labels-{digest.hexdigest()[:8]}"
 
 
-def fingerprint(*arrays: Any) -> str:
-    """Hex digest of the shapes and of a sample of the contents: cheap however large the arrays are."""
-    digest = sha256()
-    for array in arrays:
-        digest.update(repr(getattr(array, "shape", None) or len(array)).encode())
-        digest.update(_sample(array))
-    return digest.hexdigest()
+def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:
+    """Shapes and some of the content: hashable, and cheap however large the arrays are.
+
+    >>> sample(np.arange(6).reshape(2, 3)) == sample(np.arange(6).reshape(2, 3))
+    True
+    """
+    return tuple((getattr(array, "shape", None) or len(array), _some_of(array, size)) for array in arrays)
 
 
-def _sample(array: Any) -> bytes:
-    if isinstance(array, (pd.DataFrame, pd.Series)):
-        rows = array.iloc[:: max(1, len(array) // _SAMPLE)]
-        return pd.util.hash_pandas_object(rows).to_numpy().tobytes()
+def _some_of(array: Any, size: int) -> bytes:
     if sparse.issparse(array):
-        data = np.asarray(array.tocsr().data)
-        return np.ascontiguousarray(data[:: max(1, len(data) // _SAMPLE)]).tobytes()
-    rows = array[:: max(1, len(array) // _SAMPLE)]
-    if isinstance(rows, np.ndarray) and rows.dtype.kind in "buif":
-        return np.ascontiguousarray(rows, dtype=float).tobytes()
-    return repr(rows).encode()
+        array = np.asarray(array.tocsr().data)  # its stored values, enough with the shape
+        size = size**2
+    n_rows = array.shape[0] if hasattr(array, "shape") else len(array)
+    rows = slice(None, None, max(1, n_rows // size))
+    columns = slice(None, None, max(1, array.shape[1] // size)) if np.ndim(array) == 2 and hasattr(array, "shape") else None
+    if isinstance(array, (pd.DataFrame, pd.Series)):
+        part = array.iloc[rows] if columns is None else array.iloc[rows, columns]
+        part = part.to_numpy()
+    else:
+        part = array[rows] if columns is None else array[rows, columns]
+    if isinstance(part, np.ndarray) and part.dtype.kind in "buif":
+        return part.astype(float).tobytes()  # one content, whatever it is kept in
+    return repr(part.tolist() if isinstance(part, np.ndarray) else part).encode()
 
 
 def _described(value: Any) -> str:

@@ -25,7 +25,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
-from mlflow_mleval.training.naming import fingerprint
+from mlflow_mleval.training.naming import sample
 from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
 
 _VALIDATION = "sklearn.model_selection._validation"
@@ -40,9 +40,9 @@ class _Fit:
     """What is known of an estimator's last fit by the script."""
 
     run_id: str | None = None
-    training: str = ""
+    training: Any = None
     seconds: float | None = None
-    evaluated: set[str] = field(default_factory=set)
+    evaluated: set[Any] = field(default_factory=set)
 
 
 class SklearnAutolog:
@@ -109,11 +109,13 @@ class SklearnAutolog:
         result = original(estimator, *args, **kwargs)
         seconds = time.perf_counter() - start
         X, Y = _data(args, kwargs)
-        if _n_columns(Y) > 1 and is_classifier(estimator):
-            with self.sink.harmless("a fit"):
+        if _n_columns(Y) > 1:
+            try:
                 found = getattr(estimator, _MLFLOW_RUN, None)
                 run_id = found if found != before else _active_run_id()
-                self._fits[estimator] = _Fit(run_id, fingerprint(X, Y), seconds)
+                self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
+            except Exception as error:
+                self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
             if cv is not _NONE and _concerns(estimator, Y):
                 self._search(estimator, X, Y, cv, {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")})
             if self.eval_data is not None:
@@ -148,7 +150,7 @@ class SklearnAutolog:
         what = f"{type(estimator).__name__} on held-out data"
         with self.sink.harmless(what):
             known = self._fits.setdefault(estimator, _Fit())
-            key = fingerprint(X, Y)
+            key = sample(X, Y)
             if key == known.training or key in known.evaluated:
                 return
             known.evaluated.add(key)
