@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.report.certainty_text import certainty_dict
 from mlflow_mleval.report.folds_text import folds_dict
 from mlflow_mleval.report.tables import FLOWS, measures_frame, pairs_frame, ranking_frame
@@ -33,6 +34,8 @@ KEYS: Mapping[str, str] = {
     "ranking": "list, best first, of {position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, "
     "letters}: rank and flows of the fused ranking, means over datasets; mean_rank and its extremes of what the tests compare",
     "datasets": "{dataset: list, best first, of {method, rank, phi_plus, phi_minus, phi}}",
+    "promethee": "{dataset: {unicriterion: {method: {measure: net flow}}, thresholds: {measure: {preference, q, p, s}}, "
+    "incomparable: list of pairs that PROMETHEE I leaves open, gaia: {methods, measures, axis, explained}}}",
     "weights": "{dataset: {measure: weight}}, each summing to 1",
     "friedman": "{statistic, pvalue, df, iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df, mean_ranks, "
     "n_datasets, n_methods, ties, warnings}",
@@ -97,6 +100,7 @@ def as_dict(comparison: Comparison, provenance: Mapping[str, Any] | None = None)
             "absent": c.absent,
             "ranking": ranking_frame(c),
             "datasets": {name: _flows(result.flows) for name, result in c.fusion.results.items()},
+            "promethee": {name: _promethee(result) for name, result in c.fusion.results.items()},
             "weights": c.fusion.weights.to_dict(orient="index"),
             "friedman": c.friedman,
             "nemenyi": _nemenyi(c),
@@ -158,6 +162,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return [plain(item) for item in value]
     return None if value is pd.NaT or value is pd.NA else str(value)
+
+
+def _promethee(result: PrometheeResult) -> dict[str, Any]:
+    """Flows by measure, thresholds, the incomparable pairs of PROMETHEE I, and the GAIA plane of one dataset."""
+    order, gaia = result.partial_order(), result.gaia()
+    a, b = np.nonzero(np.triu(order.to_numpy() == "R"))
+    return {
+        "unicriterion": result.unicriterion.to_dict(orient="index"),
+        "thresholds": result.thresholds.to_dict(orient="index"),
+        "incomparable": list(zip(order.index[a], order.index[b], strict=True)),
+        "gaia": {
+            "methods": gaia.methods.to_dict(orient="index"),
+            "measures": gaia.measures.to_dict(orient="index"),
+            "axis": gaia.axis,
+            "explained": gaia.explained,
+        },
+    }
 
 
 def _flows(flows: pd.DataFrame) -> pd.DataFrame:
