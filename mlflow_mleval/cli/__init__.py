@@ -76,8 +76,8 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     """
     from mlflow_mleval.report.listings import render_runs
 
-    study = _study(choices, quiet)
     chosen = opt.chosen_format(format, filename)
+    study = _study(choices, quiet)
     write(render_runs(study, chosen, width()), filename, quiet)
 
 
@@ -108,8 +108,9 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
     \b
     Example:  mleval rank -n mystudy --missing worst --preference usual --output json
     """
+    chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet)
-    _render(comparison, "ranking", opt.chosen_format(format, filename), filename, quiet)
+    _render(comparison, "ranking", chosen, filename, quiet)
     _gate(comparison.separated, require_significant)
 
 
@@ -136,14 +137,15 @@ def compare(
     Examples: mleval compare -n mystudy --missing worst --on macro_f1
               mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
     """
+    chosen = opt.chosen_format(format, filename)
     if over != "datasets":
         from mlflow_mleval.cli.over import compare_over
 
         pick = opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES)})
-        separated = compare_over(over, pick, choices, opt.chosen_format(format, filename), filename, quiet)
+        separated = compare_over(over, pick, choices, chosen, filename, quiet)
         return _gate(separated, require_significant)
     comparison = _compare(choices, quiet)
-    _render(comparison, "pairs", opt.chosen_format(format, filename), filename, quiet)
+    _render(comparison, "pairs", chosen, filename, quiet)
     _gate(comparison.separated, require_significant)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import click
@@ -152,6 +153,8 @@ def chosen_format(format: str | None, filename: str | None, default: str = "tabl
     """The format that --output or the suffix of --filename names; a contradiction is a usage error."""
     if filename in (None, "-"):
         return format or default
+    if not Path(filename).parent.is_dir():
+        raise click.UsageError(f"there is no folder {str(Path(filename).parent)!r}. Create it first.")
     suffix = filename.rpartition(".")[2].lower() if "." in filename else ""
     named = SUFFIXES.get(suffix)
     if named is None and format is None:
