@@ -197,8 +197,8 @@ class RunReport:
             return []
         kind, profile = next(iter(self.profiles.items()))
         text = (
-            f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1) as more labels "
-            "have to be right together"
+            f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} "
+            "(subset 0/1) as more labels have to be right together"
         )
         gain = profile.relative_gain
         if gain == gain:
