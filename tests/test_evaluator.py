@@ -350,3 +350,10 @@ assert not {"networkx", "mlflow_mleval.evaluation", "mlflow_mleval.training.log"
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "Failure attempting to register" not in done.stderr, done.stderr
+
+
+@pytest.mark.server
+def test_over_a_server(server):
+    result = evaluate(score, X, {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}, targets=Y)
+    same(result, mleval.evaluate(Y, S, label_names=NAMES), mlflow.MlflowClient())
+    assert result.artifacts["mleval/labels.json"].content["label"].tolist() == NAMES
