@@ -65,6 +65,14 @@ def test_intervals_stand_beside_every_mean():
     assert shown == pytest.approx([row["mean"], row["low"], row["high"]], abs=5e-4)
 
 
+def test_many_groups_are_counted_not_listed():
+    shifts = {f"m{i}": (0.008 * i, -0.008 * i) for i in range(16)}
+    found = compare_folds(fold_study(shifts, split_digest="x", n_train=90, n_test=10), "birds", ["precision", "recall"])
+    groups = [g for g in found.cliques if len(g) > 1]
+    said = f"The methods form {len(groups)} groups of up to {max(map(len, groups))} in which no two are separated"
+    assert len(groups) > 4 and said in " ".join(sentences(found))
+
+
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
     found = compare_folds(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"])
     assert not found.pairs["reliable"].any()

@@ -92,10 +92,12 @@ def _groups(found: FoldComparison) -> list[str]:
         return ["Every two methods are separated."]
     if not found.pairs["significant"].any():
         return ["No two methods are separated."]
-    more = f" and {len(groups) - SHOWN} more groups" if len(groups) > SHOWN else ""
+    if len(groups) > SHOWN:
+        largest = max(map(len, groups))
+        return [f"The methods form {len(groups)} groups of up to {largest} in which no two are separated: see the letters."]
     alone = [g[0] for g in found.cliques if len(g) == 1]
     apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
-    return [f"Not separated from each other: {'; '.join(listed(g, most=8) for g in groups[:SHOWN])}{more}.{apart}"]
+    return [f"Not separated from each other: {'; '.join(listed(g, most=8) for g in groups)}.{apart}"]
 
 
 def _learned(found: FoldComparison) -> list[str]:
@@ -232,7 +234,7 @@ def means_table(found: FoldComparison, top: int | None = None) -> ReaderTable:
         head = f"{m} {ARROWS[found.orderings[m].direction]}"
         columns.append(Column(head, [f"{a} [{b}, {c}]" for a, b, c in cells], keep=len(found.measures) - i, note=note))
     letters = [found.letters[m] for m in shown]
-    columns.append(Column("groups", letters, "<", note="Methods that share a letter are not separated."))
+    columns.append(Column("groups", letters, "<", name=True, note="Methods that share a letter are not separated."))
     return ReaderTable(columns, len(found.methods))
 
 
