@@ -18,3 +18,11 @@ def test_published_against_obtained_is_up_to_date(tmp_path):
     committed = (EXAMPLES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
     assert (tmp_path / "out.md").read_text(encoding="utf-8") == committed
     assert committed.count("130 of 132") == 2
+
+
+def test_the_case_studies_over_folds_run(tmp_path):
+    run("case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    committed = (EXAMPLES / "case_studies_folds.md").read_text(encoding="utf-8")
+    for heading in ("## Table 1: error and (tpr, fpr)", "## Table 2: F and (precision, recall)", "## Learned measures on"):
+        assert heading in text and heading in committed
