@@ -29,7 +29,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "lca": ("lca_precision", "lca_recall", "lca_f1", "lca_intersection", "lca_true_size", "lca_pred_size"),
 }  # fmt: skip
 
-_BLOCK = 1 << 22  # ancestors and pairs of the instances that are looked at together
+_BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at together
 
 
 def instance_measures(

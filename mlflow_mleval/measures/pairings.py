@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from mlflow_mleval.measures.closure import blocks, offsets, spans
 
-_TABLE = 1 << 24  # cells of the dense table into which rows of the closure are spread
+_TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
 _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
 
 
