@@ -344,6 +344,7 @@ def test_micro_averages_are_rates_of_sums():
     ([["a"]], [["a"]], {"lca": "largest"}, ValueError, "`lca` must be one of 'extended', 'minimal', got 'largest'"),
     ([["a"]], [["a"]], {"far_pairs": "ignore"}, ValueError, "`far_pairs` must be one of 'forbid', 'allow', got 'ignore'"),
     ([["a"]], [["a"]], {"measures": ["h_f1"]}, ValueError, "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'"),
+    ([["a"]], [["a"]], {"measures": []}, ValueError, "`measures` must name at least one of 'set', 'pair', 'lca', got none"),
 ])
 def test_bad_input(true, pred, options, error, text):
     with pytest.raises(error, match=text):
