@@ -120,7 +120,7 @@ def instance_measures(
     wanted = list(FAMILIES) if measures is None else [measures] if isinstance(measures, str) else list(measures)
     families = [one_of(name, "measures", FAMILIES) for name in wanted]
     if not families:
-        raise ValueError(f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. Leave it out for all.")
+        raise ValueError(f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. Omit it for all.")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass a set for each.")
