@@ -352,6 +352,30 @@ def test_calling_again_changes_the_names(runs):
     assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == ["first", "second"]
 
 
+def test_names_imported_between_calls_stay_good(runs):
+    mleval.autolog(dataset="first")
+    cross_validate, f1_score = model_selection.cross_validate, metrics.f1_score
+    mleval.autolog(dataset="second")
+    cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    mleval.autolog(disable=True)
+    cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mleval.autolog(dataset="third")
+    f1_score(Y_TEST, KNeighborsClassifier().fit(X_TRAIN, Y_TRAIN).predict(X_TEST), average="micro")
+    assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == ["second", "third"]
+
+
+@pytest.mark.parametrize("steps", ["ours mlflow ours off", "mlflow ours mlflow ours off", "ours off mlflow ours"])
+def test_options_change_beside_mlflow_too(runs, steps):
+    for number, step in enumerate(steps.split()):
+        {"ours": lambda n=number: mleval.autolog(dataset=f"{n}"), "mlflow": mlflow_on, "off": mlflow_off}[step]()
+    last = len(steps.split()) - 1 - steps.split()[::-1].index("ours")
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    KNeighborsClassifier(3).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
+    assert [r.data.tags[schema.TAG_DATASET] for r in runs()] == [f"{last}"] * 2
+
+
 def test_in_the_background(runs):
     mleval.autolog(asynchronous=True)
     models = [KNeighborsClassifier(n).fit(X_TRAIN, Y_TRAIN) for n in (1, 3, 7)]

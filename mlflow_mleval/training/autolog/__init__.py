@@ -12,7 +12,7 @@ from mlflow_mleval.training.autolog.sink import Sink
 from mlflow_mleval.training.autolog.sklearn import SklearnAutolog
 from mlflow_mleval.validation import one_of
 
-_active: SklearnAutolog | None = None
+_sklearn = SklearnAutolog()
 
 
 def autolog(
@@ -74,7 +74,6 @@ def autolog(
     >>> autolog()
     >>> autolog(disable=True)
     """
-    global _active
     one_of(conventions, "conventions", CONVENTIONS)
     if measures is not None:
         measures = [one_of(name, "measures", MEASURES) for name in expand(measures)]
@@ -82,16 +81,12 @@ def autolog(
         raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
     if hierarchy is None and hierarchy_options:
         raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
-    if _active is not None:
-        _active.stop()
-        _active = None
     if disable:
+        _sklearn.stop()
         return
     options = {
         "label_names": label_names, "hierarchy": hierarchy, "conventions": conventions, "instances": log_instances,
         **hierarchy_options,
     }  # fmt: skip
     logged = {"hierarchy": hierarchy, "measures": measures, "log_instances": log_instances}
-    sink = Sink(method, dataset, logged, silent, asynchronous)
-    _active = SklearnAutolog(sink, options, eval_data, searches)
-    _active.start()
+    _sklearn.start(Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches)

@@ -21,7 +21,9 @@ _CHECKS = "sklearn.utils._param_validation"
 
 
 class Patches:
-    """Wrappers that are on until `restore`; a copy that is unpickled in another process is off.
+    """Wrappers that are on until `restore`, and on again after the next `wrap`; a copy in another process is off.
+
+    A function gets the same wrapper every time, so that names which a script has imported in between stay good.
 
     >>> import types
     >>> module = types.SimpleNamespace(double=lambda x: 2 * x)
@@ -36,14 +38,14 @@ class Patches:
     """
 
     def __init__(self) -> None:
-        self.active = True
+        self.active = False
         self._wrappers: dict[int, tuple[Any, Any]] = {}
         self._by_original: dict[int, Any] = {}
         self._hooks: dict[int, Callable[..., Any]] = {}
         self._places: list[tuple[Any, str]] = []
 
     def __reduce__(self) -> Any:
-        return _off, ()
+        return Patches, ()
 
     def wrap(self, owner: Any, name: str, hook: Callable[..., Any], *, through: str = "") -> None:
         """Let calls that the user's script makes go to ``hook(original, *args, **kwargs)``.
@@ -55,6 +57,7 @@ class Patches:
         through : str
             A module of scikit-learn whose frames count as passing the user's call on.
         """
+        self.active = True
         for slot in (name, _SLOT + name):
             current = vars(owner).get(slot)
             if current is None or id(current) in self._wrappers:
@@ -128,9 +131,3 @@ def places(owners: Iterable[type], name: str) -> list[tuple[Any, str]]:
         elif callable(method):
             found.append((owner, name))
     return found
-
-
-def _off() -> Patches:
-    patches = Patches()
-    patches.active = False
-    return patches

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import mlflow
@@ -22,6 +23,21 @@ from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.training.cross_validation import holds_result, run_tags
 from mlflow_mleval.training.log import log_evaluation
 from mlflow_mleval.training.naming import dataset_name, method_name
+
+_jobs: list[Future[None]] = []
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    """One thread, so that runs are written in the order of their results."""
+    # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too late.
+    getattr(threading, "_register_atexit", atexit.register)(flush)
+    return ThreadPoolExecutor(1, "mleval-autolog")
+
+
+def flush() -> None:
+    """Wait until everything is written."""
+    wait(_jobs)
 
 
 @dataclass
@@ -45,14 +61,6 @@ class Sink:
     options: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
     asynchronous: bool = False
-    _jobs: list[Future[None]] = field(default_factory=list)
-    _pool: ThreadPoolExecutor | None = None
-
-    def __post_init__(self) -> None:
-        if self.asynchronous:
-            self._pool = ThreadPoolExecutor(1, "mleval-autolog")
-            # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too late.
-            getattr(threading, "_register_atexit", atexit.register)(self.flush)
 
     @contextmanager
     def harmless(self, what: str) -> Iterator[None]:
@@ -98,15 +106,10 @@ class Sink:
             active = mlflow.active_run()
             run_id = run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
             job = (ev, names, run_id, self.options | facts)
-            if self._pool is None:
-                self._write(*job)
+            if self.asynchronous:
+                _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
             else:
-                self._jobs = [f for f in self._jobs if not f.done()]
-                self._jobs.append(self._pool.submit(self._write_later, what, *job))
-
-    def flush(self) -> None:
-        """Wait until everything is written."""
-        wait(self._jobs)
+                self._write(*job)
 
     def _write_later(self, what: str, *job: Any) -> None:
         try:

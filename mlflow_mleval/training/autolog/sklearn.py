@@ -9,6 +9,7 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import mlflow
@@ -23,7 +24,7 @@ from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
-from mlflow_mleval.training.autolog.sink import Sink
+from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
 from mlflow_mleval.training.naming import sample
 from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
@@ -46,9 +47,9 @@ class _Fit:
 
 
 class SklearnAutolog:
-    """The wrappers around scikit-learn and what they remember.
+    """The wrappers around scikit-learn and what they remember; there is one, and `start` changes its options.
 
-    Parameters
+    Attributes
     ----------
     sink : Sink
         Where evaluations go.
@@ -60,36 +61,36 @@ class SklearnAutolog:
         Whether the winner of a search is cross-validated once more, on the search's folds, and logged.
     """
 
-    def __init__(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool) -> None:
-        self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
+    def __init__(self) -> None:
         self.patches = Patches()
         self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
         self._predictions: dict[int, tuple[Any, Any, Any]] = {}
 
-    def start(self) -> None:
+    def start(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool) -> None:
         """Put the wrappers on, and say which functions were imported too early."""
+        self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
+        was_on = self.patches.active
         wrap = self.patches.wrap
         for name in ("cross_validate", "cross_val_predict"):
             for owner in (sys.modules[_VALIDATION], model_selection):
                 # cross_val_score calls cross_validate of its own module
                 wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
-        classes = [cls for _, cls in all_estimators("classifier")] + [Pipeline, BaseSearchCV]
-        classes += [cls for cls in vars(model_selection).values() if isinstance(cls, type) and issubclass(cls, BaseSearchCV)]
         hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *METHODS), self.predict)
         for name, hook in hooks.items():
-            for owner, slot in places(classes, name):
+            for owner, slot in places(_classifiers(), name):
                 wrap(owner, slot, hook)
         for name in sklearn.metrics.__all__:
             metric = getattr(sklearn.metrics, name)
             if inspect.isfunction(metric) and _is_metric(metric):
                 wrap(sys.modules.get(metric.__module__, sklearn.metrics), name, self.metric)
                 wrap(sklearn.metrics, name, self.metric)
-        self._say_imported_earlier()
+        if not was_on:
+            self._say_imported_earlier()
 
     def stop(self) -> None:
         """Take the wrappers off; wait for what is being written."""
         self.patches.restore()
-        self.sink.flush()
+        flush()
 
     def _say_imported_earlier(self) -> None:
         found = imported_earlier(self.patches.originals())
@@ -226,6 +227,12 @@ class SklearnAutolog:
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)
         return evaluate_folds(found, Y, splits, times, **self.options), split_facts(Y, splits)
+
+
+@cache
+def _classifiers() -> tuple[type, ...]:
+    searches = [cls for cls in vars(model_selection).values() if isinstance(cls, type) and issubclass(cls, BaseSearchCV)]
+    return (*(cls for _, cls in all_estimators("classifier")), *searches, Pipeline)
 
 
 class _Recorded:
