@@ -413,8 +413,13 @@ def test_killed_at_any_time(client, db, delay):
 
 def test_the_store_goes_away_in_the_middle(client, db):
     gone = db.with_suffix(".gone")
+
+    def go():
+        time.sleep(1)  # a database that is moved while it is written to is broken for good
+        return str(db.rename(gone))
+
     with pytest.raises(StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'") as caught:
-        log.write(payload({"mleval/last.txt": lambda: str(db.rename(gone))}), experiment_name="x")
+        log.write(payload({"mleval/last.txt": go}), experiment_name="x")
     gone.rename(db)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]
     completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), client)

@@ -197,11 +197,11 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
 
 
 def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
-    """Records in one thread and files in others, while the next files are made; then the status, which makes all of it count."""
+    """Records and files in threads, while the next files are made; then the status, which makes all of it count."""
     run_id = run.info.run_id
     repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-        jobs = [pool.submit(_record, client, run, payload, ends)]
+        jobs = [pool.submit(_record, client, run, payload), pool.submit(_frame, client, run_id, payload, ends)]
         try:
             for path, make in payload.files.items():
                 content = make()
@@ -218,8 +218,16 @@ def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
     client.set_tag(run_id, schema.TAG_STATUS, schema.COMPLETE)
 
 
-def _record(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
-    """All that lies in the database but the status, one after the other: SQLite has one writer at a time."""
+def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
+    """What was evaluated, and the run's end."""
+    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+        client.log_inputs(run_id, [_input(payload.dataset, digest)])
+    if ends:
+        client.set_terminated(run_id, "FINISHED")
+
+
+def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
+    """Metrics and tags, but the status."""
     run_id = run.info.run_id
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]))
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
@@ -231,10 +239,6 @@ def _record(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> Non
     for batch in batches[:-1]:
         client.log_batch(run_id, metrics=batch)
     client.log_batch(run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
-    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        client.log_inputs(run_id, [_input(payload.dataset, digest)])
-    if ends:
-        client.set_terminated(run_id, "FINISHED")
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:
