@@ -20,6 +20,7 @@ from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.folds import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
 from mlflow_mleval.report.folds_text import NOT_TRUSTED, explain, fold_frames, means_table, order, pairs_table, sentences
 from mlflow_mleval.report.over_folds import render_folds
+from mlflow_mleval.report.words import verdict
 
 
 def cells(table, head: str) -> list[str]:
@@ -103,6 +104,18 @@ def test_options_reach_the_tests_over_folds():
     found = c.folds["birds"]
     assert found.measures == ["recall"] and found.protocol.ratio is None
     assert "Student's t" in sentences(found)[0] and "tells the methods apart best" not in " ".join(sentences(found))
+
+
+def test_the_verdict_says_what_the_folds_say():
+    several = " ".join(s.text for s in verdict(compare(three_methods())))
+    assert "Tests over folds separate 4 of 6 pairs on 2 datasets." in several
+    one = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10)
+    assert "Over its 10 folds, by precision and recall together, LP is separated from BR." in " ".join(
+        s.text for s in verdict(compare(one))
+    )
+    few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
+    doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
+    assert "not to be trusted" in " ".join(s.text for s in verdict(doubtful))
 
 
 def test_json_holds_what_the_tests_hold():

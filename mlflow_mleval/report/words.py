@@ -71,11 +71,32 @@ def verdict(comparison: Comparison) -> list[Sentence]:
         sentences.append(Sentence(untested, ("absent", "study.datasets")))
     else:
         sentences += [_evidence(comparison, leaders), *_overall(comparison), *_feasible(comparison)]
+    sentences += _by_fold(comparison, leaders)
     if comparison.on != FUSED:
         sentences.append(_fused(comparison, leaders))
     elif comparison.stability is not None:
         sentences += _tied_stability(comparison, leaders) if len(leaders) > 1 else _stability(comparison, leaders[0])
     return sentences + _left_out(comparison)
+
+
+def _by_fold(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
+    """What the folds say: of one dataset, whom they separate from the leader; of several, how many pairs."""
+    if not c.folds:
+        return []
+    pairs = [found.pairs for found in c.folds.values()]
+    doubted = " (not to be trusted without reading the doubts about them)" if not all(p["reliable"].all() for p in pairs) else ""
+    total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
+    text = f"Tests over folds separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
+    if len(pairs) == 1 and len(leaders) == 1:
+        found = next(iter(c.folds.values()))
+        others = [m for m in found.methods if m != leaders[0]]
+        if leaders[0] in found.methods:
+            behind = [m for m in others if found.separated.loc[leaders[0], m]]
+            whom = listed(behind) if behind else "no other method"
+            whom = f"all {len(others)} others" if len(behind) == len(others) > 1 else whom
+            joined = f"{listed(found.measures)}{' together' if len(found.measures) > 1 else ''}"
+            text = f"Over its {count(found.n_folds, 'fold')}, by {joined}, {listed(leaders)} is separated from {whom}"
+    return [Sentence(f"{text}{doubted}.", ("folds",))]
 
 
 def leading(comparison: Comparison) -> list[str]:
