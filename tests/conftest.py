@@ -25,12 +25,21 @@ def empty_store(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def db(empty_store, tmp_path, monkeypatch) -> Path:
+def unset(monkeypatch) -> None:
+    """No setting of MLflow is left from the environment or an earlier test, nor will one of this test be."""
+    from mlflow.tracking import fluent
+
+    for name in MLFLOW_SETTINGS:
+        monkeypatch.setenv(name, "")  # so that the absence is restored, too
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(fluent, "_active_experiment_id", None)
+
+
+@pytest.fixture
+def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
     """A store of its own for the test, and a working folder; MLflow is set to it."""
     path = tmp_path / "mlflow.db"
     shutil.copy(empty_store, path)
-    for name in MLFLOW_SETTINGS:
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
     monkeypatch.chdir(tmp_path)
     return path
@@ -68,10 +77,8 @@ def server_url(empty_store, tmp_path_factory):
 
 
 @pytest.fixture
-def server(server_url, tmp_path, monkeypatch) -> str:
+def server(server_url, tmp_path, monkeypatch, unset) -> str:
     """The server's URL; MLflow is set to it."""
-    for name in MLFLOW_SETTINGS:
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server_url)
     monkeypatch.chdir(tmp_path)
     return server_url

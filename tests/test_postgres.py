@@ -128,10 +128,8 @@ def team(database, tmp_path_factory):
 
 
 @pytest.fixture
-def login(team, tmp_path, monkeypatch):
+def login(team, tmp_path, monkeypatch, unset):
     """MLflow's settings are those of a member of the team, the folder is empty."""
-    for name in MLFLOW_SETTINGS:
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", team.url)
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "admin")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", team.admin)
