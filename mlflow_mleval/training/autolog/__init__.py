@@ -34,8 +34,10 @@ def autolog(
     """Log a full evaluation of whatever a script evaluates with scikit-learn on labels N x K.
 
     - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an evaluation of that data, in the run
-      that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out.
-    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the active run.
+      that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out; of a model
+      that was fitted elsewhere it is not known.
+    - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the active run. The models of the
+      folds predict once more for it.
     - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's folds, with the tag
       ``mleval.selected_among``: values of a winner on the folds that chose it are optimistic.
 

@@ -15,8 +15,7 @@ from typing import Any
 _SLOT = "_gorilla_original_"
 #: Whose calls are no calls of the user's script.
 _INTERNAL = {"sklearn", "mlflow_mleval"}
-#: Frames between a function of scikit-learn and whoever calls it; which of MLflow's frames those are, is not to be told.
-_BETWEEN = {"mlflow", "functools", "contextlib"}
+#: Its frames lie between any function of scikit-learn and whoever calls it.
 _CHECKS = "sklearn.utils._param_validation"
 
 
@@ -29,9 +28,8 @@ class Patches:
     >>> module = types.SimpleNamespace(double=lambda x: 2 * x)
     >>> before, patches = module.double, Patches()
     >>> patches.wrap(module, "double", lambda original, x: original(x) + 1)
-    >>> exec("found = double(3)", {"__name__": "script", "double": module.double}, scope := {})
-    >>> scope["found"]
-    7
+    >>> module.double is before, module.double(3)  # what this package calls is no call of a script
+    (False, 6)
     >>> patches.restore()
     >>> module.double is before
     True
@@ -67,6 +65,11 @@ class Patches:
             setattr(owner, slot, wrapper)
             self._places.append((owner, name))
 
+    def wraps(self, cls: type, name: str) -> bool:
+        """Whether calls of this method pass a wrapper."""
+        owner, slot = places([cls], name)[0]
+        return any(id(vars(owner).get(key)) in self._wrappers for key in (slot, _SLOT + slot))
+
     def originals(self) -> dict[int, Any]:
         """The wrapped functions by their id."""
         return {id(original): original for _, original in self._wrappers.values()}
@@ -97,15 +100,17 @@ class Patches:
 
 
 def called_by_user(through: str = "") -> bool:
-    """Whether the caller's caller is neither scikit-learn nor this package, MLflow's wrappers in between apart."""
+    """Whether the caller's caller is the script: no frame above it is one of scikit-learn or of this package.
+
+    The whole stack counts, because a scorer or an estimator that the script defines is called by scikit-learn in turn.
+    """
     frame = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
-        top = module.partition(".")[0]
-        if top not in _BETWEEN and module not in (_CHECKS, through):
-            return top not in _INTERNAL
+        if module.partition(".")[0] in _INTERNAL and module not in (_CHECKS, through):
+            return False
         frame = frame.f_back
-    return False
+    return True
 
 
 def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
@@ -113,7 +118,7 @@ def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None) or ""
-        if name.partition(".")[0] in _INTERNAL | _BETWEEN or "site-packages" in path or "dist-packages" in path:
+        if name.partition(".")[0] in {"mlflow", *_INTERNAL} or "site-packages" in path or "dist-packages" in path:
             continue
         bound = [key for key, value in list(vars(module).items()) if originals.get(id(value), found) is value]
         if bound:

@@ -9,14 +9,13 @@ import time
 import warnings
 import weakref
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import mlflow
 import numpy as np
 import sklearn.metrics
 from sklearn import model_selection
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
@@ -150,6 +149,8 @@ class SklearnAutolog:
             return
         what = f"{type(estimator).__name__} on held-out data"
         with self.sink.harmless(what):
+            if estimator not in self._fits and not self.patches.wraps(type(estimator), "fit"):
+                raise RuntimeError("its class is newer than autolog(), which has not seen it fit. Call autolog() after it.")
             known = self._fits.setdefault(estimator, _Fit())
             key = sample(X, Y)
             if key == known.training or key in known.evaluated:
@@ -177,9 +178,12 @@ class SklearnAutolog:
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def evaluation() -> tuple[Evaluation, dict[str, Any]]:
-            found = [
-                _predicted(e, _safe_indexing(X, test), _n_columns(Y)) for e, (_, test) in zip(estimators, splits, strict=True)
-            ]
+            found = []
+            for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
+                try:
+                    found.append(_predicted(fitted, _safe_indexing(X, test), _n_columns(Y)))
+                except Exception as error:
+                    raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return self._folds(found, Y, splits, result["fit_time"])
 
         self.sink.log("a cross-validation", evaluation, call["estimator"], X, Y, None)
@@ -229,10 +233,15 @@ class SklearnAutolog:
         return evaluate_folds(found, Y, splits, times, **self.options), split_facts(Y, splits)
 
 
-@cache
-def _classifiers() -> tuple[type, ...]:
-    searches = [cls for cls in vars(model_selection).values() if isinstance(cls, type) and issubclass(cls, BaseSearchCV)]
-    return (*(cls for _, cls in all_estimators("classifier")), *searches, Pipeline)
+def _classifiers() -> set[type]:
+    """Every class of classifiers, pipelines and searches that there is by now, of other packages and the script too."""
+    all_estimators("classifier")  # imports those of scikit-learn
+    found: set[type] = {ClassifierMixin, Pipeline, BaseSearchCV}
+    new = list(found)
+    while new:
+        new = [cls for cls in new.pop().__subclasses__() if cls not in found] + new
+        found.update(new)
+    return found
 
 
 class _Recorded:
