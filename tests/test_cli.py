@@ -87,6 +87,31 @@ def test_usage_errors_exit_with_2(store):
         mleval("rank", *WORST, *args, code=2)
 
 
+@pytest.mark.parametrize("option, value, command", [
+    ("--method-by", "bogus", "rank"), ("--dataset-by", "tag:", "runs"), ("--p", "-1", "rank"), ("--q", "f1=-2", "rank"),
+    ("--s", "0", "report"), ("--weights", "f1=0", "rank"), ("--weights", "nothing=1", "compare"),
+])
+def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(store, option, value, command):
+    function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
+    said = mleval(command, *WORST, *(function if command != "runs" else []), option, value, code=2).stderr
+    assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
+
+
+def test_a_default_is_never_the_users_mistake(store):
+    said = mleval("rank", *WORST, "--preference", "usual", "--p", "1", code=2).stderr
+    assert "Error: --p is not a threshold of 'usual'" in said
+    assert "Usage" not in mleval("rank", *WORST, "-m", "f1", "--exclude-measure", "f1", code=1).stderr
+
+
+def test_measures_that_weights_do_not_name_weigh_1_as_functions_are_v_shape(store):
+    some = ["-m", "f1", "-m", "recall", "-m", "coverage"]
+    found = as_json("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian")
+    assert found["options"]["weights"] == {"f1": 2, "recall": 1, "coverage": 1}
+    assert all(row == {"f1": 0.5, "recall": 0.25, "coverage": 0.25} for row in found["weights"].values())
+    text = mleval("rank", *WORST, *some, "--weights", "f1=2", "--preference", "f1=gaussian").stdout
+    assert "preference Gaussian for f1, V-shape for all others, weights 2 for f1, 1 for all others" in " ".join(text.split())
+
+
 def test_gate_exits_with_3_only_when_asked(store):
     few = ["-n", "madjarov2012", "--dataset", "emotions", "--dataset", "scene"]
     mleval("compare", *few)

@@ -139,7 +139,11 @@ def test_given_weights_and_functions():
     assert "Gaussian preference, equal weights" in said[0]
     study = study_of(3, 4)
     said = texts(compare(study, weights={"f1": 2, "hamming_loss": 1}, preference={"f1": "usual", "hamming_loss": "level"}))
-    assert "2 measures, preference functions by measure, given weights" in said[0]
+    assert "2 measures, preference usual for f1, level for hamming_loss, weights 2 for f1, 1 for hamming_loss)" in said[0]
+    measures = [f"m{i}" for i in range(6)]
+    study = study_of(3, 4, measures=tuple(measures))
+    assert "weights 2 for m3, 1 for all others)" in texts(compare(study, weights=dict.fromkeys(measures, 1) | {"m3": 2}))[0]
+    assert "given weights)" in texts(compare(study, weights={m: i + 1 for i, m in enumerate(measures)}))[0]
 
 
 def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():

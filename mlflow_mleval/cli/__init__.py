@@ -226,8 +226,9 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
     study = _study(choices, quiet)
     say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
     picked = {key: choices[key] for key in (*FUSION, *TESTS, *DEPTH) if key in choices}
-    if isinstance(picked.get("preference"), dict):
-        picked["preference"] = dict.fromkeys(study.measures, "v_shape") | picked["preference"]
+    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
+        if isinstance(picked.get(name), dict):
+            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
     folds = {"protocol": choices.get("protocol"), "ratio": choices.get("ratio"), "paired": not choices.get("unpaired", False)}
     return run(study, **picked, stability=stability, over_folds=folds)
 

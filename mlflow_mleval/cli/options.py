@@ -42,7 +42,7 @@ class PerMeasure(click.ParamType):
 
 
 class Weights(PerMeasure):
-    """entropy, equal, or NAME=NUMBER,…"""
+    """entropy, equal, or NAME=NUMBER,… (1 for the others)."""
 
     name = "entropy|equal|NAME=NUMBER,…"
 
@@ -95,8 +95,9 @@ measures = _group(
 
 fusion = _group(
     click.option("--preference", type=Preference(), default="v_shape", show_default=True,
-                 help="Preference function: " + ", ".join(PREFERENCES) + "."),
-    click.option("--weights", type=Weights(), default="entropy", show_default=True, help="Weights of the measures."),
+                 help="Preference function: " + ", ".join(PREFERENCES) + ". Measures that are not named: v_shape."),
+    click.option("--weights", type=Weights(), default="entropy", show_default=True,
+                 help="Weights of the measures, as shares of their sum. Measures that are not named: 1."),
     click.option("--p", type=PerMeasure(), help="Preference threshold. Default: from the data, per dataset."),
     click.option("--q", type=PerMeasure(), help="Indifference threshold. Default: from the data, per dataset."),
     click.option("--s", type=PerMeasure(), help="Width of the Gaussian. Default: from the data, per dataset."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -40,7 +41,10 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int], N
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback."""
+    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback.
+
+    A ValueError about an argument that the user gave as an option is wrong usage: exit code 2, and it names the option.
+    """
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -49,9 +53,27 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
-            raise click.ClickException(terminal(" ".join(str(error).split()))) from error
+            text = terminal(" ".join(str(error).split()))
+            if isinstance(error, ValueError) and (usage := _about_option(text)):
+                raise click.UsageError(usage, click.get_current_context()) from error
+            raise click.ClickException(text) from error
 
     return run
+
+
+def _about_option(text: str) -> str:
+    """An error about an argument ("`p` must be ...") as one about the option that was typed; empty where none was."""
+    context = click.get_current_context()
+    typed = {
+        parameter.name: max(parameter.opts, key=len)
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+        and isinstance(parameter, click.Option)
+    }
+    about = re.match("`([a-z_]+)`", text)
+    if about is None or about[1] not in typed:
+        return ""
+    return re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
 
 
 def width() -> int:

@@ -143,10 +143,32 @@ def choices(options: Mapping[str, Any], n_measures: int) -> str:
     'V-shape preference, entropy weights'
     """
     function, weights = options["preference"], options["weights"]
-    text = f"{PREFERENCES[function]} preference" if isinstance(function, str) else "preference functions by measure"
+    if isinstance(function, str):
+        text = f"{PREFERENCES[function]} preference"
+    else:
+        text = _by_measure("preference", {m: PREFERENCES[f] for m, f in function.items()}) or "preference functions by measure"
     if n_measures == 1:
         return text
-    return f"{text}, {weights if isinstance(weights, str) else 'given'} weights"
+    if isinstance(weights, str):
+        return f"{text}, {weights} weights"
+    given = {m: number(w) for m, w in weights.items()} if isinstance(weights, Mapping) else {}
+    return f"{text}, {_by_measure('weights', given) or 'given weights'}"
+
+
+def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
+    """What was chosen for which measures, the most common choice last; empty for too many choices.
+
+    >>> _by_measure("weights", {"f1": "2", "recall": "1", "coverage": "1"})
+    'weights 2 for f1, 1 for all others'
+    """
+    groups: dict[str, list[str]] = {}
+    for measure, choice in chosen.items():
+        groups.setdefault(choice, []).append(measure)
+    if not 0 < len(groups) <= SHOWN:
+        return ""
+    *rare, (common, rest) = sorted(groups.items(), key=lambda item: len(item[1]))
+    others = listed(rest) if len(rest) == 1 else "all others" if rare else "all"
+    return f"{what} {', '.join(f'{choice} for {listed(names)}' for choice, names in [*rare, (common, [others])])}"
 
 
 def deciding_test(comparison: Comparison) -> str:
