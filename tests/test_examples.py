@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlflow_mleval as mleval
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -26,3 +28,16 @@ def test_the_case_studies_over_folds_run(tmp_path):
     committed = (EXAMPLES / "case_studies_folds.md").read_text(encoding="utf-8")
     for heading in ("## Table 1: error and (tpr, fpr)", "## Table 2: F and (precision, recall)", "## Learned measures on"):
         assert heading in text and heading in committed
+
+
+def test_two_lines_make_a_script_into_a_comparison(db, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    shown = run("autolog_sklearn.py", "2", cwd=db.parent)
+    assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
+    for said in ("$ mleval rank", "the fused ranking of 5 methods over 2 datasets", "$ mleval compare", "$ mleval report"):
+        assert said in " ".join(shown.split())
+    study = mleval.load_study(experiment_names=["autolog_sklearn"])
+    assert len(study.datasets) == 2 and len(study.methods) == 5 and study.folds.shape[0] == 100
+    assert study.runs["split_digest"].nunique() == 2  # the methods saw the same folds
+    page = (db.parent / "mleval_report.html").read_text(encoding="utf-8")
+    assert all(method in page for method in study.methods)
