@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlflow_mleval.report.svg import BOLD, SIZE, SMALL, WIDTH, Svg, fit, text_width
 
@@ -37,3 +37,28 @@ def _around(point: tuple[float, float], width: float) -> Iterator[tuple[float, t
             dx, dy = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
             x = point[0] + far * dx + (0 if dx > 0.3 else -width if dx < -0.3 else -width / 2)
             yield far, (x, point[1] + far * dy + 4)
+
+
+def spread(places: Sequence[float], room: float, low: float, high: float) -> list[float]:
+    """Where labels that want these places go, so that they lie `room` apart, between `low` and `high`, moved as little as can be.
+
+    In order of the places: isotonic regression of the places less the room of the labels before them. What finds no room
+    leaves at the low end.
+
+    >>> spread([50, 10, 52], 10, 0, 100)
+    [46.0, 10.0, 56.0]
+    """
+    order = sorted(range(len(places)), key=places.__getitem__)
+    pools: list[tuple[float, int]] = []
+    for i, at in enumerate(order):
+        mean, size = places[at] - i * room, 1
+        while pools and pools[-1][0] >= mean:
+            before, n = pools.pop()
+            mean, size = (mean * size + before * n) / (size + n), size + n
+        pools.append((mean, size))
+    wanted = [mean for mean, size in pools for _ in range(size)]
+    last = high - (len(places) - 1) * room
+    out = [0.0] * len(places)
+    for i, (at, want) in enumerate(zip(order, wanted, strict=True)):
+        out[at] = min(max(want, low), last) + i * room
+    return out
