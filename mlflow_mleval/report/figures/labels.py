@@ -45,7 +45,7 @@ def spread(places: Sequence[float], room: float, low: float, high: float) -> lis
     In order of the places: isotonic regression of the places less the room of the labels before them. What finds no room
     leaves at the low end.
 
-    >>> spread([50, 10, 52], 10, 0, 100)
+    >>> spread([50.0, 10.0, 52.0], 10, 0, 100)
     [46.0, 10.0, 56.0]
     """
     order = sorted(range(len(places)), key=places.__getitem__)
