@@ -44,14 +44,16 @@ def test_every_epoch_has_its_measures_and_profile(client):
         train(log, y, scores)
     found = client.get_run(run.info.run_id).data.metrics
     assert {k for k in found if k.startswith("mleval.epoch")} == {
-        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES), *(f"mleval.epoch.profile/k{k}" for k in range(1, 5)),
+        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES),
+        *(schema.epoch_profile_key(kind, k, 4) for kind in ("hard", "soft") for k in range(1, 5)),
     }  # fmt: skip
     evs = [mleval.evaluate(y, s) for s in scores]
     for m in EPOCH_MEASURES:
         assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {i: ev.measures[m] for i, ev in enumerate(evs)}
-    for k in range(1, 5):
-        values = {i: ev.profile().losses[k - 1] for i, ev in enumerate(evs)}
-        assert history(client, run.info.run_id, f"mleval.epoch.profile/k{k}") == pytest.approx(values, rel=1e-12)
+    for kind, name in (("hard", "profile"), ("soft", "soft_profile")):
+        for k in range(1, 5):
+            values = {i: ev.profile(kind=kind).losses[k - 1] for i, ev in enumerate(evs)}
+            assert history(client, run.info.run_id, f"mleval.epoch.{name}/k{k}") == pytest.approx(values, rel=1e-12)
 
 
 def test_the_run_ends_with_a_full_evaluation(client):
@@ -93,9 +95,10 @@ def test_many_labels_have_ten_points_of_the_profile_that_sort_by_k(client):
     y, scores = epochs(3, k=150)
     with mlflow.start_run() as run:
         train(EpochLog(**NAMES), y, scores)
-    keys = sorted(k for k in client.get_run(run.info.run_id).data.metrics if k.startswith(schema.EPOCH_PROFILE_PREFIX))
-    ks = [int(k.rpartition("k")[2]) for k in keys]
-    assert len(ks) == 10 and ks == sorted(ks) and (ks[0], ks[-1]) == (1, 150)
+    metrics = client.get_run(run.info.run_id).data.metrics
+    for prefix in schema.EPOCH_PROFILE_PREFIXES.values():
+        ks = [int(key.rpartition("k")[2]) for key in sorted(metrics) if key.startswith(prefix)]
+        assert len(ks) == 10 and ks == sorted(ks) and (ks[0], ks[-1]) == (1, 150)
 
 
 def test_scores_that_are_no_probabilities_have_hard_profiles(client):

@@ -1,9 +1,10 @@
 """How one run carries results: metric keys, tags, artifact paths and the version of all that.
 
 A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean over the folds, step 0),
-``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` (step = parameter) and ``mleval.epoch/<measure>`` (step =
-epoch of a training). The tag `TAG_FOLDS` repeats the values by fold as JSON, so that a reader of many runs needs one search
-and nothing per run.
+``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and ``mleval.soft_profile/<loss>`` (the loss profiles of the
+label sets and of the scores, step = parameter) and ``mleval.epoch/<measure>`` (step = epoch of a training). The tags `TAG_FOLDS`,
+`TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by fold as JSON, so that a reader of many runs needs one search and
+nothing per run.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
 
 METRIC_PREFIX = "mleval/"
 FOLD_PREFIX = "mleval.fold/"
-PROFILE_PREFIX = "mleval.profile/"
+#: Of the label sets ("hard") and of the scores ("soft").
+PROFILE_PREFIXES = {"hard": "mleval.profile/", "soft": "mleval.soft_profile/"}
 #: How validation data were predicted while training, step = epoch: no results, and not read as such.
 EPOCH_PREFIX = "mleval.epoch/"
-EPOCH_PROFILE_PREFIX = "mleval.epoch.profile/"
+EPOCH_PROFILE_PREFIXES = {"hard": "mleval.epoch.profile/", "soft": "mleval.epoch.soft_profile/"}
 #: What was evaluated (instances, labels, cardinalities): no results, and not read as such.
 DATA_PREFIX = "mleval.data/"
 
@@ -41,8 +46,10 @@ TAG_FOLD_SIZES = "mleval.fold_sizes"
 TAG_SELECTED = "mleval.selected_among"
 #: The epoch that the evaluated model is of, counted from 0.
 TAG_EPOCH = "mleval.epoch"
-#: JSON: the binomial loss profile, over folds too where they fit.
+#: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label sets follow from it exactly.
 TAG_PROFILE = "mleval.profile"
+#: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
+TAG_SOFT_PROFILE = "mleval.soft_profile"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
 #: "true" where the run was made for the evaluation and ends with it.
@@ -69,6 +76,8 @@ ARTIFACT_INSTANCES = "mleval/instances.parquet"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
+#: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of every family follow.
+ERRORS = "errors"
 ARTIFACT_CANDIDATES = "mleval/candidates.csv"
 ARTIFACT_STATISTICS = "mleval/statistics.json"
 ARTIFACT_EVALUATION = "mleval/evaluation.json"
@@ -81,6 +90,12 @@ MAX_RUN_NAME = 250
 _NAME = re.compile(r"[A-Za-z0-9_./-]+")
 #: Digits tried in turn until the folds fit a tag; None is unrounded.
 _DIGITS = (None, 8, 6, 4)
+#: Decimals tried in turn until the errors of a soft profile fit a tag.
+_DECIMALS = (None, 8, 6, 5, 4)
+#: A tag that claims more labels than these is not believed.
+_MOST_LABELS = 10_000_000
+#: Errors may miss their order and their range by rounding.
+_SLACK = 1e-9
 
 
 def metric_key(measure: str) -> str:
@@ -92,13 +107,13 @@ def metric_key(measure: str) -> str:
     return METRIC_PREFIX + measure
 
 
-def epoch_profile_key(k: int, n_labels: int) -> str:
+def epoch_profile_key(kind: str, k: int, n_labels: int) -> str:
     """Key of the binomial loss at k with step = epoch; the keys sort by k.
 
-    >>> epoch_profile_key(3, 14)
+    >>> epoch_profile_key("hard", 3, 14)
     'mleval.epoch.profile/k03'
     """
-    return f"{EPOCH_PROFILE_PREFIX}k{k:0{len(str(n_labels))}d}"
+    return f"{EPOCH_PROFILE_PREFIXES[kind]}k{k:0{len(str(n_labels))}d}"
 
 
 def measure_of(key: str) -> str | None:
@@ -279,54 +294,82 @@ def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class ProfileValues:
-    """A binomial loss profile as a tag carries it.
+class ProfileTag:
+    """What loss profiles of every family follow from, as a tag carries it.
 
     Attributes
     ----------
     n_labels : int
         K.
-    kind : {"soft", "hard"}
-        Of scores or of label sets.
-    parameters : list of int
-        k, all of 1..K or some of them where K is large.
-    losses : list of float
-        One a parameter, rounded to `digits`; the mean over folds where there are folds.
-    by_fold : list of list of float
-        The same of each fold, in the order of the folds, rounded to fewer digits; empty where they did not fit.
+    folds : list of int
+        Fold numbers, one a row; empty where the one row is that of all instances.
+    n : list of int
+        Instances of each row.
+    rows : list of list of int or float
+        Hard: the numbers of instances with 0, 1 .. wrong labels. Soft: the mean over instances of the largest error, the second
+        largest .. Zeros at the end of a row are left out.
+    pooled : bool
+        Whether there are folds that did not fit.
     """
 
     n_labels: int
-    kind: str
-    parameters: Sequence[int]
-    losses: Sequence[float]
-    by_fold: Sequence[Sequence[float]] = ()
+    folds: Sequence[int]
+    n: Sequence[int]
+    rows: Sequence[Sequence[float]]
+    pooled: bool = False
 
 
-def encode_profile(profile: ProfileValues) -> str:
-    """The tag `TAG_PROFILE`: with all parameters and folds if they fit, else without the folds, else with fewer parameters.
+def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str | None:
+    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and None if even that does not.
 
-    >>> encode_profile(ProfileValues(2, "soft", [1, 2], [0.25, 0.5]))
-    '{"schema":1,"n_labels":2,"kind":"soft","losses":[0.25,0.5]}'
+    Parameters
+    ----------
+    counts : sequence of sequences of int
+        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels.
+    folds : sequence of int
+        Fold numbers; empty where there are no folds.
+
+    >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
+    '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
-    step = 1
-    while True:
-        at = sorted({*range(0, len(profile.parameters), step), len(profile.parameters) - 1})
-        parameters = [int(profile.parameters[i]) for i in at]
-        head = {"schema": SCHEMA_VERSION, "n_labels": profile.n_labels, "kind": profile.kind}
-        if parameters != list(range(1, profile.n_labels + 1)):
-            head["parameters"] = parameters
-        for digits, fold_digits in ((None, 8), (None, 6), (8, 5), (8, None)):
-            content = head | {"losses": [_rounded(profile.losses[i], digits) for i in at]}
-            if profile.by_fold and fold_digits:
-                content["by_fold"] = [[_rounded(losses[i], fold_digits) for i in at] for losses in profile.by_fold]
-            text = json.dumps(content, separators=(",", ":"))
-            if len(text) <= MAX_TAG:
+    counts = [list(map(int, row)) for row in counts]
+    head = {"schema": SCHEMA_VERSION, "n_labels": len(counts[0]) - 1}
+    for parts, rows in _by_fold_then_pooled(counts, folds):
+        sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
+        for form in ({"counts": [_trimmed(row) for row in rows]}, {"sparse": sparse}):
+            if (text := _fitting(head | parts | form)) is not None:
                 return text
-        step *= 2
+    return None
 
 
-def decode_profile(text: str) -> ProfileValues:
+def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()) -> str | None:
+    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds together, else None.
+
+    Parameters
+    ----------
+    errors : sequence of sequences of float
+        For each fold, or in all, the mean over instances of the largest error, the second largest, …: K of them.
+    n : sequence of int
+        Instances of each fold.
+    folds : sequence of int
+        Fold numbers; empty where there are no folds.
+
+    >>> encode_soft_profile([[0.75, 0.25]], [20])
+    '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
+    """
+    head = {"schema": SCHEMA_VERSION, "n_labels": len(errors[0])}
+    total = sum(map(int, n))
+    shares = [[float(v) * size / total for v in row] for row, size in zip(errors, n, strict=True)]
+    for parts, rows in _by_fold_then_pooled(shares, folds):
+        sizes, exact = ([total], rows) if "pooled" in parts else (list(map(int, n)), errors)
+        for decimals in _DECIMALS:
+            rounded = [[float(v) if decimals is None else round(float(v), decimals) for v in row] for row in exact]
+            if (text := _fitting(head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]})) is not None:
+                return text
+    return None
+
+
+def decode_profile(text: str) -> ProfileTag:
     """What `encode_profile` wrote.
 
     Raises
@@ -334,22 +377,87 @@ def decode_profile(text: str) -> ProfileValues:
     ValueError
         Not what `encode_profile` writes.
 
-    >>> decode_profile(encode_profile(ProfileValues(2, "soft", [1, 2], [0.25, 0.5]))).parameters
-    [1, 2]
+    >>> decode_profile(encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])).rows
+    [[5, 1], [4, 0, 2]]
     """
+    content, n_labels, folds = _profile_head(text)
+    with _form("profile"):
+        rows = content["counts"] if "counts" in content else [_dense(row, n_labels) for row in content["sparse"]]
+        if any(type(v) is not int or v < 0 for row in rows for v in row) or any(len(row) > n_labels + 1 for row in rows):
+            raise ValueError("its counts are none")
+        return _checked(ProfileTag(n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True))
+
+
+def decode_soft_profile(text: str) -> ProfileTag:
+    """What `encode_soft_profile` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_soft_profile` writes.
+
+    >>> decode_soft_profile(encode_soft_profile([[0.75, 0.25]], [20])).rows
+    [[0.75, 0.25]]
+    """
+    content, n_labels, folds = _profile_head(text)
+    with _form("profile"):
+        rows, n = [[float(v) for v in row] for row in content["errors"]], [int(v) for v in content["n"]]
+        falling = all(a >= b - _SLACK for row in rows for a, b in pairwise(row))
+        possible = all(-_SLACK <= v <= 1 + _SLACK for row in rows for v in row)
+        if not (falling and possible) or any(len(row) > n_labels for row in rows):
+            raise ValueError("its errors are none")
+        return _checked(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
+
+
+def _by_fold_then_pooled(
+    rows: Sequence[Sequence[float]], folds: Sequence[int]
+) -> Iterator[tuple[dict[str, object], Sequence[Sequence[float]]]]:
+    """What is said of the folds, and the rows that go with it: one a fold, then the sum of all."""
+    yield ({"folds": list(map(int, folds))} if len(folds) else {}), rows
+    if len(folds) > 1:
+        yield {"pooled": True}, [[sum(column) for column in zip(*rows, strict=True)]]
+
+
+def _fitting(content: Mapping[str, object]) -> str | None:
+    text = json.dumps(content, separators=(",", ":"))
+    return text if len(text) <= MAX_TAG else None
+
+
+def _trimmed(row: Sequence[float]) -> Sequence[float]:
+    return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
+
+
+def _dense(pairs: Sequence[int], n_labels: int) -> list[int]:
+    at = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    if any(type(i) is not int or not 0 <= i <= n_labels for i in at):
+        raise ValueError("its counts are none")
+    return [at.get(i, 0) for i in range(max(at, default=-1) + 1)]
+
+
+@contextmanager
+def _form(what: str) -> Iterator[None]:
     try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
+
+
+def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
+    with _form("profile"):
         content = json.loads(text)
         if content["schema"] > SCHEMA_VERSION:
-            raise ValueError(f"the profile has schema {content['schema']}, newer than {SCHEMA_VERSION}.")
-        n_labels = int(content["n_labels"])
-        parameters = [int(k) for k in content.get("parameters") or range(1, n_labels + 1)]
-        losses, *by_fold = ([float(v) for v in row] for row in (content["losses"], *content.get("by_fold", ())))
-        kind = str(content["kind"])
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"the profile is not in the form this package writes ({error}).") from error
-    if any(len(row) != len(parameters) for row in (losses, *by_fold)):
-        raise ValueError("the profile is not in the form this package writes (losses and parameters of different number).")
-    return ProfileValues(n_labels, kind, parameters, losses, by_fold)
+            raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
+        n_labels = content["n_labels"]
+        if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
+            raise ValueError("its number of labels is none")
+        return content, n_labels, [int(f) for f in content.get("folds", ())]
+
+
+def _checked(tag: ProfileTag) -> ProfileTag:
+    expected = len(tag.folds) or 1
+    if not len(tag.rows) == len(tag.n) == expected or len(set(tag.folds)) != len(tag.folds) or any(n < 1 for n in tag.n):
+        raise ValueError("rows, sizes and folds of different number")
+    return tag
 
 
 def _rounded(value: float, digits: int | None) -> float | None:

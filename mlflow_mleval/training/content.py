@@ -86,11 +86,11 @@ class RunContent:
         return len(self.ev.label_names) * len(self.ev.sums) <= _CELLS
 
     @cached_property
-    def kind(self) -> str | None:
-        """Of the profile; None where class sets were given."""
+    def kinds(self) -> tuple[str, ...]:
+        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none where class sets were given."""
         if "pred_sets" in self.ev.inputs:
-            return None
-        return "hard" if self.ev.total.errors is None else "soft"
+            return ()
+        return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 
     def losses(self, family: str, kind: str, **parameters: Any) -> np.ndarray:
         """The loss profile of each fold, shape (R, P)."""
@@ -104,10 +104,10 @@ class RunContent:
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles and what was evaluated, as metrics."""
         found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
-        if self.kind:
+        for kind in self.kinds:
             for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", _ALPHAS, "alphas")):
-                losses = self.losses(family, self.kind, **{name: steps}).mean(axis=0).tolist()
-                found[schema.PROFILE_PREFIX + family] = dict(zip(steps, losses, strict=True))
+                losses = self.losses(family, kind, **{name: steps}).mean(axis=0).tolist()
+                found[schema.PROFILE_PREFIXES[kind] + family] = dict(zip(steps, losses, strict=True))
         return found
 
     def tags(self) -> dict[str, str]:
@@ -118,13 +118,13 @@ class RunContent:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
             if len(text) <= schema.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
-        if self.kind:
-            by_fold = self.losses("binomial", self.kind, ks=self.ks)
-            values = schema.ProfileValues(
-                len(self.ev.label_names), self.kind, self.ks, by_fold.mean(axis=0).tolist(),
-                by_fold.tolist() if self.has_folds else (),
-            )  # fmt: skip
-            found[schema.TAG_PROFILE] = schema.encode_profile(values)
+        sums, folds = [part.total for part in self.parts], self.fold_numbers if self.has_folds else ()
+        if "hard" in self.kinds and (text := schema.encode_profile([part.wrong.tolist() for part in sums], folds)):
+            found[schema.TAG_PROFILE] = text
+        if "soft" in self.kinds:
+            errors = [part.mean_errors("soft").tolist() for part in sums]
+            if text := schema.encode_soft_profile(errors, [part.n for part in sums], folds):
+                found[schema.TAG_SOFT_PROFILE] = text
         return found
 
     def files(self, tags: Mapping[str, str], instances: bool) -> dict[str, Callable[[], str | bytes]]:
@@ -207,7 +207,7 @@ class RunContent:
         return table
 
     def profile_table(self, binomial: Mapping[str, Profile]) -> pd.DataFrame:
-        """Loss by family, kind and parameter over all instances."""
+        """Loss by family, kind and parameter over all instances; as "errors" the mean i-th largest error, up to the last > 0."""
         polynomial = {kind: self.ev.profile("polynomial", kind=kind) for kind in binomial}
         rows = [
             (profile.family, kind, p, v)
@@ -215,6 +215,9 @@ class RunContent:
             for kind, profile in profiles.items()
             for p, v in zip(profile.parameters.tolist(), profile.losses.tolist(), strict=True)
         ]
+        for kind in binomial:
+            errors = self.ev.total.mean_errors(kind)
+            rows += [(schema.ERRORS, kind, i + 1, errors[i]) for i in np.flatnonzero(errors)]
         return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
 
 

@@ -129,7 +129,7 @@ class RunReport:
         """The binomial loss profiles over all instances, by kind; none of class sets or of one label."""
         if not self.flat or len(self.ev.label_names) < 2:
             return {}
-        kinds = ["soft", "hard"] if self.ev.total.errors is not None else ["hard"]
+        kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
         n = len(self.ev.label_names)
         ks = np.unique(np.linspace(1, n, min(n, _PARAMETERS)).round().astype(int))
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}

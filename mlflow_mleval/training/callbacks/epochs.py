@@ -45,8 +45,9 @@ class EpochLog:
     """What a callback tells of one training, epoch by epoch; never an error for the training.
 
     For each epoch the run gets ``mleval.epoch/<measure>`` and, at no more than ten parameters k from 1 to K, the binomial loss
-    profile as ``mleval.epoch.profile/k<k>``, with the epoch as step. At the end it gets the full evaluation of the validation
-    data, as by `log_evaluation`. What goes wrong is one warning; the training goes on, with the random state it would have.
+    profile of the label sets as ``mleval.epoch.profile/k<k>`` and of the scores as ``mleval.epoch.soft_profile/k<k>``, with the
+    epoch as step. At the end it gets the full evaluation of the validation data, as by `log_evaluation`. What goes wrong is one
+    warning; the training goes on, with the random state it would have.
 
     Parameters
     ----------
@@ -237,11 +238,15 @@ class EpochLog:
 
 
 def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:
-    """The binomial loss of the scores, else of the label sets, at a few parameters from one end to the other."""
+    """The binomial losses of the label sets and, where these lie in [0, 1], of the scores, at a few k from end to end."""
     n_labels = len(ev.label_names)
     ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
-    profile = ev.profile(ks=ks, kind="hard" if ev.total.errors is None else "soft")
-    return {schema.epoch_profile_key(int(k), n_labels): v for k, v in zip(ks, profile.losses, strict=True)}
+    profiles = {kind: ev.profile(ks=ks, kind=kind) for kind in ("hard", "soft") if kind == "hard" or ev.total.errors is not None}
+    return {
+        schema.epoch_profile_key(kind, int(k), n_labels): v
+        for kind, profile in profiles.items()
+        for k, v in zip(ks, profile.losses, strict=True)
+    }
 
 
 def _matrices(found: tuple[Any, Any]) -> tuple[Any, Any]:
