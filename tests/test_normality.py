@@ -103,3 +103,10 @@ def test_refuses_too_few_folds_and_gaps():
         mardia([[1, np.nan], *np.random.default_rng(0).normal(size=(9, 2))])
     with pytest.raises(TypeError, match="must hold numbers"):
         mardia([["a", "b"]])
+
+
+def test_a_kurtosis_that_cannot_vary_says_nothing():
+    """Of three rows of one measure it is 3/2, whatever they are."""
+    found = mardia(np.array([0.5, 0.75, 0.25])[:, None])
+    assert found.kurtosis == pytest.approx(1.5)
+    assert found.kurtosis_statistic == 0 and found.kurtosis_pvalue == 1 and found.pvalue > 0.9

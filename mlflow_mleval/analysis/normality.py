@@ -133,7 +133,8 @@ def mardia(
         mean *= (n - 1) / (n + 1)
         variance *= n * (n - 3) * (n - p - 1) * (n - p + 1) / ((n + 1) ** 2 * (n + 3) * (n + 5))
     chi, skewness_df = n * factor * skewness / 6, p * (p + 1) * (p + 2) // 6
-    z = (kurtosis - mean) / np.sqrt(variance)
+    # Of three rows, or one more than measures, b₂ is a constant and says nothing.
+    z = (kurtosis - mean) / np.sqrt(variance) if variance > 0 else 0.0
     pvalues = float(special.chdtrc(skewness_df, chi)), float(2 * special.ndtr(-abs(z)))
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     if n < FEW:
