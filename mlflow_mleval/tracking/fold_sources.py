@@ -1,0 +1,165 @@
+"""Values by fold that travel in no tag of ours: of runs that others logged, and of our own where they were too many."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from mlflow_mleval.tracking import schema, store
+
+#: Requests at a time.
+_AT_ONCE = 8
+Item, Found = TypeVar("Item"), TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Where runs without our tag hold their values by fold.
+
+    ``key:PATTERN``: in metrics of their own, such as ``fold3_f1`` for ``key:fold{fold}_{measure}``; ``steps``: in the history
+    of each metric, step = fold; ``children``: in child runs, one a fold, numbered in the order in which they started.
+
+    Raises
+    ------
+    ValueError
+        Another rule.
+
+    >>> FoldRule("key:cv/{fold}/{measure}").match("cv/3/f1")
+    ('f1', 3)
+    """
+
+    rule: str
+
+    def __post_init__(self) -> None:
+        if self.rule in ("steps", "children"):
+            return
+        kind, _, pattern = self.rule.partition(":")
+        if kind != "key" or any(pattern.count(part) != 1 for part in ("{fold}", "{measure}")):
+            raise ValueError(
+                "`folds_by` must be one of steps, children, or key:PATTERN with {fold} and {measure} once each, as in "
+                f"key:fold{{fold}}_{{measure}}, got {self.rule!r}."
+            )
+
+    def match(self, key: str) -> tuple[str, int] | None:
+        """The measure and the fold that a metric key names; None for another key or another kind of rule."""
+        if not self.rule.startswith("key:"):
+            return None
+        text = re.escape(self.rule.removeprefix("key:"))
+        text = text.replace(r"\{fold\}", r"(?P<fold>\d+)").replace(r"\{measure\}", "(?P<measure>.+)")
+        found = re.fullmatch(text, key)
+        return (found["measure"], int(found["fold"])) if found else None
+
+    def values(self, client: MlflowClient, runs: Sequence[Run], measures: Collection[str]) -> dict[str, schema.FoldValues]:
+        """By run id, the values by fold of the runs that have any and do not carry our tag.
+
+        ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern none.
+        """
+        others = [r for r in runs if schema.TAG_FOLDS not in r.data.tags]
+        if self.rule == "steps":
+            found = at_once(lambda run: _steps(client, run, measures), others)
+        elif self.rule == "children":
+            found = _children(client, others)
+        else:
+            found = [self._keys(run) for run in others]
+        return {run.info.run_id: folds for run, folds in zip(others, found, strict=True) if folds is not None}
+
+    def _keys(self, run: Run) -> schema.FoldValues | None:
+        named = ((self.match(key), value) for key, value in run.data.metrics.items())
+        return _folds((*at, value) for at, value in named if at is not None)
+
+
+def elsewhere(
+    client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
+) -> dict[str, schema.FoldValues | None]:
+    """By run id, the values by fold that a tag only points to; None where they are not there either.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    runs : mapping of str to str
+        By run id, what the tag says: the path of a table, or a prefix of metrics whose steps are the folds.
+    measures : collection of str
+    """
+
+    def read(item: tuple[str, str]) -> schema.FoldValues | None:
+        run_id, where = item
+        if where.endswith("/"):
+            return _history(client, run_id, {m: where + m for m in measures})
+        table = parquet(client, run_id, where)
+        if table is None or "fold" not in table:
+            return None
+        kept = [m for m in measures if m in table]
+        return schema.FoldValues(table["fold"].astype(int).tolist(), {m: table[m].astype(float).tolist() for m in kept})
+
+    return dict(zip(runs, at_once(read, runs.items()), strict=True))
+
+
+def parquet(client: MlflowClient, run_id: str, path: str) -> pd.DataFrame | None:
+    """A table among the artifacts of a run, or None where there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return pd.read_parquet(client.download_artifacts(run_id, path, folder))
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+        except FileNotFoundError:
+            return None
+
+
+def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """Several requests at a time; the first failure is a StoreError."""
+    with store.store_errors("read"), ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(read, items))
+
+
+def _steps(client: MlflowClient, run: Run, measures: Collection[str]) -> schema.FoldValues | None:
+    return _history(client, run.info.run_id, {m: m for m in run.data.metrics if m in measures})
+
+
+def _history(client: MlflowClient, run_id: str, keys: Mapping[str, str]) -> schema.FoldValues | None:
+    """Metrics that have several steps; of a step that was logged twice, the later value."""
+    found = []
+    for measure, key in keys.items():
+        history = sorted(client.get_metric_history(run_id, key), key=lambda m: m.timestamp)
+        latest = {metric.step: metric.value for metric in history}
+        if len(latest) > 1:
+            found += [(measure, step, value) for step, value in latest.items()]
+    return _folds(found)
+
+
+def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldValues | None]:
+    """The finished children of each run; MLflow finds them by their tag, whatever the selection left out."""
+    experiments = sorted({run.info.experiment_id for run in parents})
+    by_parent: dict[str, list[Run]] = defaultdict(list)
+    for run in store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'") if experiments else ():
+        if run.info.status == "FINISHED":
+            by_parent[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    found: list[schema.FoldValues | None] = []
+    for parent in parents:
+        children = sorted(by_parent[parent.info.run_id], key=lambda r: (r.info.start_time or 0, r.info.run_id))
+        values = ((schema.measure_of(key) or key, fold, value)
+                  for fold, run in enumerate(children) for key, value in run.data.metrics.items())  # fmt: skip
+        found.append(_folds(values) if len(children) > 1 else None)
+    return found
+
+
+def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
+    """(measure, fold, value) as columns; None if there are none."""
+    cells = {(measure, fold): value for measure, fold, value in values}
+    folds = sorted({fold for _, fold in cells})
+    measures = dict.fromkeys(measure for measure, _ in cells)
+    columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}
+    return schema.FoldValues(folds, columns) if cells else None
