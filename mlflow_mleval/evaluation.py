@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mlflow_mleval.measures import dependence, hierarchical
+from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -106,9 +107,9 @@ class Evaluation:
         found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column)
         if "pred_sets" not in self.inputs:
             found |= label_measures(sums.by_label, self.conventions)
-            found |= dependence.binomial_measures(sums.mean_errors("hard"), "hard")
+            found |= binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
-            found |= dependence.binomial_measures(sums.mean_errors("soft"), "soft")
+            found |= binomial_measures(sums.mean_errors("soft"), "soft")
         # A mean over fewer instances would be another measure, except where the convention of MULAN leaves some out.
         partial = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n and n != "average_precision"}
         values = {n: found[n] for n in MEASURES if n in found and n not in partial and not np.isnan(found[n])}
@@ -126,6 +127,8 @@ class Evaluation:
             return "no `hierarchy` was given" if self.hierarchy is None else "it was not asked for"
         if "pred_sets" in self.inputs:
             return "it needs label matrices: use `evaluate` with `hierarchy`"
+        if name == "binomial_gain":
+            return "with this Hamming loss all profiles are the same"
         if sums.score_range is None:
             return "no `y_score` was given"
         return "it needs scores in [0, 1], and `y_score` reaches from {:.6g} to {:.6g}".format(*sums.score_range)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
+from mlflow_mleval.evaluation import evaluate
+from mlflow_mleval.measures.awareness import awareness, binomial_measures
 from mlflow_mleval.measures.dependence import (
     ALPHAS,
     binomial_loss,
-    binomial_measures,
     binomial_weights,
     error_histogram,
     loss_profile,
@@ -274,10 +275,38 @@ def test_measures_are_the_summaries_and_carry_registered_names():
             assert found[f"{prefix}binomial_area"] == pytest.approx(profile.area, abs=1e-13)
             assert found[f"{prefix}binomial_slope"] == pytest.approx(profile.slope, abs=1e-13)
             assert kind == "hard" or (found["soft_hamming_loss"], found["soft_subset_loss"]) == (profile.hamming, profile.subset)
+            assert kind == "soft" or found["binomial_gain"] == pytest.approx(profile.relative_gain, abs=1e-10, nan_ok=True)
             for name, value in found.items():
-                assert MEASURES[name].family == "dependence" and MEASURES[name].direction == "min" and 0 <= value <= 1
+                assert MEASURES[name].family == "dependence" and (0 <= value <= 1 or (name == "binomial_gain" and n_labels == 1))
+                assert MEASURES[name].direction == ("max" if name == "binomial_gain" else "min")
             reported |= found.keys()
     assert reported == {m.name for m in MEASURES.values() if m.family == "dependence"}
+
+
+@pytest.mark.parametrize("family", ["binomial", "polynomial"])
+def test_summaries_of_many_profiles_at_once(family):
+    rng = np.random.default_rng(5)
+    for n_labels in (1, 2, 7, 30):
+        means = np.sort(rng.random((4, 3, n_labels)) ** 3, axis=-1)[..., ::-1]
+        means[0, 0] = 0
+        means[0, 1] = 1
+        means[1, :, n_labels // 2 :] = 0
+        found = awareness(means, family=family)
+        short = awareness(means[1][..., : n_labels // 2], n_labels, family)
+        for at in np.ndindex(4, 3):
+            profile = profile_from_means(means[at], family)
+            for name, values in found.items():
+                expected = getattr(profile, name)
+                assert values[at] == pytest.approx(expected, abs=1e-11, nan_ok=True)
+        for name, values in short.items():
+            np.testing.assert_allclose(values, found[name][1], atol=1e-14)
+
+
+def test_the_gain_is_undefined_where_nothing_can_be_gained():
+    for y_pred in ([[1, 0, 1]], [[0, 1, 0]]):
+        ev = evaluate([[1, 0, 1]], y_pred=y_pred)
+        assert "binomial_gain" not in ev.measures
+        assert ev.absent["binomial_gain"] == "with this Hamming loss all profiles are the same"
 
 
 # ---- input ---------------------------------------------------------------------------------------------------------------

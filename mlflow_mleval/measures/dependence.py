@@ -410,46 +410,6 @@ def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", param
     return _profile(at_least[1:] / at_least[0], family, parameters, "hard")
 
 
-def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
-    """The summaries of the binomial profile that an evaluation reports, by the names of the registry; 0 is best for all.
-
-    Parameters
-    ----------
-    means : array, shape (K,)
-        Mean over instances of the largest error, the second largest, and so on.
-    kind : {"soft", "hard"}
-        The errors are those of scores, or of predicted label sets.
-
-    Returns
-    -------
-    dict of str to float
-        Hard predictions: ``binomial_area``, ``binomial_slope`` (the ends are ``hamming_loss`` and 1 - ``subset_accuracy``).
-        Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``, ``soft_binomial_slope``.
-
-    Notes
-    -----
-    What `Profile.area` and `Profile.slope` give for all k = 1..K, without the K x K weights: the weights of the i-th largest
-    error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a beta integral and sum under it).
-
-    >>> {name: round(value, 4) for name, value in binomial_measures([0.625, 0.375, 0.0], "hard").items()}
-    {'binomial_area': 0.5104, 'binomial_slope': 0.2917}
-    >>> round(profile_from_means([0.625, 0.375, 0.0]).area, 4)
-    0.5104
-    """
-    means = np.asarray(means, dtype=float)
-    n_labels = len(means)
-    place = np.arange(1, n_labels + 1)
-    subset = float(means[0])
-    hamming = min(float(means.mean()), subset)
-    total = float((n_labels + 1) * (means / (place * (place + 1))).sum())
-    area = (total - (hamming + subset) / 2) / (n_labels - 1) if n_labels > 1 else subset
-    area = min(max(area, hamming), subset)  # it lies between the ends, whatever rounding says
-    if kind == "hard":
-        return {"binomial_area": area, "binomial_slope": subset - hamming}
-    ends = {"soft_hamming_loss": hamming, "soft_subset_loss": subset}
-    return {**ends, "soft_binomial_area": area, "soft_binomial_slope": subset - hamming}
-
-
 def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | None, kind: Any) -> Profile:
     n_labels = len(means)
     parameters = _parameters(family, n_labels, parameters)

@@ -88,6 +88,7 @@ MEASURES: Mapping[str, Measure] = {
             ("soft_binomial_slope", "min", 0, 1, "soft_subset_loss − soft_hamming_loss: flat where errors fall together"),
             ("binomial_area", "min", 0, 1, "area under the binomial loss of the label sets over (k−1)/(K−1), k=1..K"),
             ("binomial_slope", "min", 0, 1, "subset 0/1 loss − Hamming loss: flat where errors fall together"),
+            ("binomial_gain", "max", 0, 1, "how far the area lies below the largest that the same Hamming loss allows"),
         ]),
         *_measures("hierarchical-set", KOSMOPOULOS, [
             ("h_precision", "max", 0, 1, "precision of the class sets extended by their ancestors"),

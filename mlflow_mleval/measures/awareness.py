@@ -1,0 +1,130 @@
+"""How aware of the dependence of labels predictions are: summaries of a whole loss profile, for many profiles at once.
+
+All of them are linear in the means of the order statistics of the errors, or follow from such (Hüllermeier et al. 2022, sections
+4.4 and 5.3); `mlflow_mleval.measures.dependence.Profile` gives the same for one profile at parameters of one's own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mlflow_mleval.measures.dependence import ALPHAS, label_count, polynomial_weights
+from mlflow_mleval.validation import one_of
+
+Array = NDArray[np.float64]
+#: The summaries of `awareness`, and which way each is better.
+SUMMARIES = {"hamming": "min", "subset": "min", "area": "min", "slope": "min", "relative_gain": "max"}
+#: The summaries of the label sets that are measures of the registry, by the name of the measure.
+MEASURED = {"binomial_area": "area", "binomial_slope": "slope", "binomial_gain": "relative_gain"}
+#: Less room than this between the best and the worst profile is rounding.
+_NO_ROOM = 1e-12
+
+
+def area_weights(family: str, n_labels: int) -> Array:
+    """Weights of the mean largest error, the second largest, … in the area under the losses, shape (K,).
+
+    The area is that of trapezoids over (k-1)/(K-1), k = 1..K, or over log(alpha) scaled to [0, 1], alpha in `ALPHAS`.
+
+    Parameters
+    ----------
+    family : {"binomial", "polynomial"}
+    n_labels : int
+        K.
+
+    Raises
+    ------
+    ValueError
+        An unknown family; a number of labels that is none.
+
+    Notes
+    -----
+    Binomial: without the K x K weights, for those of the i-th largest error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a
+    beta integral and sum under it).
+
+    >>> area_weights("binomial", 3).round(4)
+    array([0.6667, 0.25  , 0.0833])
+    >>> area_weights("polynomial", 3).sum().round(12)
+    np.float64(1.0)
+    """
+    n_labels = label_count(n_labels)
+    if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
+        at = np.log(ALPHAS) / np.log(ALPHAS[-1])
+        width = (np.diff(at, prepend=at[0]) + np.diff(at, append=at[-1])) / 2
+        return width @ polynomial_weights(n_labels)
+    if n_labels == 1:
+        return np.ones(1)
+    place = np.arange(1, n_labels + 1, dtype=float)
+    weights = (n_labels + 1) / (place * (place + 1)) - 0.5 / n_labels
+    weights[0] -= 0.5
+    return weights / (n_labels - 1)
+
+
+def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "binomial") -> dict[str, Array]:
+    """The ends of loss profiles, their area, slope and relative gain.
+
+    Parameters
+    ----------
+    means : array, shape (..., K)
+        Mean over instances of the largest error, the second largest, and so on; zeros at the end may be left out.
+    n_labels : int, optional
+        K, where zeros were left out.
+    family : {"binomial", "polynomial"}
+        Of `area` and `relative_gain`.
+
+    Returns
+    -------
+    dict of str to array of shape (...,)
+        hamming and subset, the ends of the profile; area, the mean loss over the degrees of dependence; slope, subset - hamming:
+        0 is best for all of them, and flat where all errors fall on the same instances. relative_gain in [0, 1]: how far the area
+        lies below the largest that the same Hamming loss allows (as many wrong labels in every instance), 1 is best (all errors
+        fall on the same instances); NaN where the two coincide: one label, no error, or nothing right.
+
+    >>> a, b = [0.488, 0.104, 0.008], [0.5, 0.5, 0.5]  # the learners A and B of section 4.4
+    >>> {name: values.round(3).tolist() for name, values in awareness([a, b]).items()}  # doctest: +NORMALIZE_WHITESPACE
+    {'hamming': [0.2, 0.5], 'subset': [0.488, 0.5], 'area': [0.352, 0.5], 'slope': [0.288, 0.0],
+     'relative_gain': [0.24, 1.0]}
+    """
+    means = np.asarray(means, dtype=float)
+    n_labels = means.shape[-1] if n_labels is None else n_labels
+    weights = area_weights(family, n_labels)
+    subset = means[..., 0] if means.shape[-1] else np.zeros(means.shape[:-1])
+    hamming = np.minimum(means.sum(axis=-1) / n_labels, subset)
+    area = np.clip(means @ weights[: means.shape[-1]], hamming, subset)  # it lies between the ends, whatever rounding says
+    # With as many wrong labels in every instance the i-th largest error is 1 for all, then for a share, then for none.
+    wrong = hamming * n_labels
+    whole = np.minimum(wrong.astype(np.int64), n_labels - 1)
+    below = np.concatenate([[0.0], np.cumsum(weights)])
+    room = below[whole] + (wrong - whole) * weights[whole] - hamming
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(room > _NO_ROOM, np.clip(1 - (area - hamming) / room, 0, 1), np.nan)
+    return {"hamming": hamming, "subset": subset, "area": area, "slope": subset - hamming, "relative_gain": gain}
+
+
+def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
+    """The summaries of the binomial profile that an evaluation reports, by the names of the registry.
+
+    Parameters
+    ----------
+    means : array, shape (K,)
+        Mean over instances of the largest error, the second largest, and so on.
+    kind : {"soft", "hard"}
+        The errors are those of scores, or of predicted label sets.
+
+    Returns
+    -------
+    dict of str to float
+        Hard predictions: ``binomial_area``, ``binomial_slope`` (0 is best; the ends are ``hamming_loss`` and
+        1 - ``subset_accuracy``) and ``binomial_gain`` (1 is best; NaN where it is not defined).
+        Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``, ``soft_binomial_slope`` (0 is best).
+
+    >>> {name: round(value, 4) for name, value in binomial_measures([0.625, 0.375, 0.0], "hard").items()}
+    {'binomial_area': 0.5104, 'binomial_slope': 0.2917, 'binomial_gain': 0.4688}
+    """
+    found = {name: float(value) for name, value in awareness(means).items()}
+    if kind == "hard":
+        return {measure: found[name] for measure, name in MEASURED.items()}
+    ends = {"soft_hamming_loss": found["hamming"], "soft_subset_loss": found["subset"]}
+    return {**ends, "soft_binomial_area": found["area"], "soft_binomial_slope": found["slope"]}
