@@ -18,7 +18,16 @@ from mlflow_mleval.report.bundle import data_files, render
 from mlflow_mleval.report.data import as_dict
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.folds import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
-from mlflow_mleval.report.folds_text import NOT_TRUSTED, explain, fold_frames, means_table, order, pairs_table, sentences
+from mlflow_mleval.report.folds_text import (
+    NOT_TRUSTED,
+    explain,
+    fold_frames,
+    means_table,
+    order,
+    overview_table,
+    pairs_table,
+    sentences,
+)
 from mlflow_mleval.report.over_folds import render_folds
 from mlflow_mleval.report.words import verdict
 
@@ -64,6 +73,15 @@ def test_intervals_stand_beside_every_mean():
     shown = [float(x) for x in re.findall(r"[\d.]+", text)]
     row = found.means.loc[("LP", "recall")]
     assert shown == pytest.approx([row["mean"], row["low"], row["high"]], abs=5e-4)
+
+
+def test_the_overview_says_once_what_all_datasets_share():
+    folds = {dataset: compare_folds(three_methods(), dataset) for dataset in ("birds", "flags")}
+    table = overview_table(folds)
+    assert [c.head for c in table.columns] == ["dataset", "MANOVA p", "pairs separated", "uncorrected", "doubt"]
+    assert table.columns[0].note == "On every dataset: 10 folds, 3 methods, precision and recall."
+    folds["flags"] = compare_folds(three_methods(), "flags", ["precision"])
+    assert cells(overview_table(folds), "measures") == ["precision and recall", "precision"]
 
 
 def test_many_groups_are_counted_not_listed():

@@ -226,11 +226,12 @@ def means_table(found: FoldComparison, top: int | None = None) -> ReaderTable:
     """Means over folds with their intervals and the groups, best mean rank first."""
     shown = order(found)[:top]
     columns = [Column("method", shown, "<", name=True)]
+    ordered = "The best mean rank over these measures comes first." if len(found.measures) > 1 else "The best comes first."
     for i, m in enumerate(found.measures):
         part = found.means.xs(m, level="measure").loc[shown, ["mean", "low", "high"]]
         cells = np.array(aligned(part.to_numpy().ravel(), 3)).reshape(-1, 3)
         shared = "" if found.protocol.ratio is None else ", as wide as shared training data make it"
-        note = f"Means with {100 * (1 - found.alpha):g}% intervals{shared}." if i == 0 else ""
+        note = f"{ordered} Means with {100 * (1 - found.alpha):g}% intervals{shared}." if i == 0 else ""
         head = f"{m} {ARROWS[found.orderings[m].direction]}"
         columns.append(Column(head, [f"{a} [{b}, {c}]" for a, b, c in cells], keep=len(found.measures) - i, note=note))
     letters = [found.letters[m] for m in shown]
@@ -250,17 +251,22 @@ def orderings_table(found: FoldComparison) -> ReaderTable:
 
 
 def overview_table(folds: Folds) -> ReaderTable:
-    """One row a dataset: what was tested, and how many pairs it separates."""
+    """One row a dataset: how many pairs the tests separate, and what was tested where that differs."""
     found = list(folds.values())
     apart = [f"{int(f.pairs['significant'].sum())} of {len(f.pairs)}" for f in found]
     naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
     manova = [pvalue(None if f.manova is None else f.manova.pvalue, bare=True) for f in found]
     trust = ["" if f.pairs["reliable"].all() else NOT_TRUSTED for f in found]
+    tested = {
+        "folds": [count(f.n_folds, "fold") for f in found],
+        "methods": [count(len(f.methods), "method") for f in found],
+        "measures": [listed(f.measures, most=8) for f in found],
+    }
+    same = [what for what, cells in tested.items() if len(set(cells)) == 1]
+    note = f"On every dataset: {', '.join(tested[what][0] for what in same)}." if same else ""
     columns = [
-        Column("dataset", list(folds), "<", name=True),
-        Column("folds", [str(f.n_folds) for f in found], keep=1),
-        Column("methods", [str(len(f.methods)) for f in found], keep=1),
-        Column("measures", [listed(f.measures) for f in found], "<", keep=2),
+        Column("dataset", list(folds), "<", name=True, note=note),
+        *(Column(what, cells, "<", keep=1) for what, cells in tested.items() if what not in same),
         Column("MANOVA p", manova, keep=3),
         Column("pairs separated", apart),
         Column("uncorrected", naive, keep=2),
