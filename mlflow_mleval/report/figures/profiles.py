@@ -35,7 +35,7 @@ SUMMARIES = {"area": "↓", "slope": "↓", "relative_gain": "↑"}
 ROW = 20
 
 
-def profile_lines(curves: pd.DataFrame, family: str, n_labels: int, title: str) -> Svg:
+def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     """Loss against the parameter of the family, a line a method, named at its end.
 
     Parameters
@@ -45,7 +45,6 @@ def profile_lines(curves: pd.DataFrame, family: str, n_labels: int, title: str) 
         The first thirty are drawn, with bands if they are eight or fewer.
     family : {"binomial", "polynomial"}
         The axis of k is linear, that of α logarithmic.
-    n_labels : int
     title : str
     """
     lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
@@ -62,8 +61,8 @@ def profile_lines(curves: pd.DataFrame, family: str, n_labels: int, title: str) 
     parameters = drawn.index.get_level_values(1).to_numpy(float)
     at = Scale(*_along(np.array([1.0, max(parameters.max(), 1 + 1e-9)]), family), left, WIDTH - room - 32)
     words = "; ".join(f"{m} from {number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items())
-    told = f"k = 1 to {n_labels}" if family == "binomial" else f"α = 1 to {number(parameters.max())}"
-    svg = Svg(title, f"{family.capitalize()} loss for {told}, {n_labels} labels: {words}. 0 is best.", bottom + 42)
+    told = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(parameters.max())}"
+    svg = Svg(title, f"{family.capitalize()} loss for {told}: {words}. 0 is best.", bottom + 42)
     for tick, text in ticks:
         svg.line(left, y(tick), at.stop, y(tick), "grid")
         svg.text(left - 6, y(tick) + 4, text, "muted small", "end")
@@ -131,8 +130,8 @@ def ratio_panels(
         Index (dataset, method_a, method_b, parameter); position, ratio, significant.
     crossings : pandas.DataFrame
         dataset, method_a, method_b, position, certain.
-    pairs : sequence of (method_a, method_b)
-        What to draw, in this order, as they stand in `ratios`.
+    pairs : sequence of (first, second)
+        What to draw, in this order; either way round.
     family : {"binomial", "polynomial"}
     title : str
     """
@@ -144,16 +143,25 @@ def ratio_panels(
     tall = PLOT + 58
     rows = -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
-    found = {pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)}
+    known = {pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)}
+    found = {pair: _turned(known, *pair) for pair in pairs}
     words = "; ".join(f"{b} against {a}: {_ends(found[a, b])}" for a, b in pairs)
     desc = f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}."
     svg = Svg(title, desc, rows * tall + 10)
     for i, (a, b) in enumerate(pairs):
         left, top = (i % across) * (PANEL + GAP), (i // across) * tall
-        part = crossings[(crossings["method_a"] == a) & (crossings["method_b"] == b)]
-        _panel(svg, found[a, b], part, (a, b), kinds, (left, top, wide, room), family, last)
+        here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
+        _panel(svg, found[a, b], here, (a, b), kinds, (left, top, wide, room), family, last)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
+
+
+def _turned(known: Mapping[tuple[str, str], pd.DataFrame], a: str, b: str) -> pd.DataFrame:
+    """The ratios of b to a, whichever way round they are known."""
+    other = known.get((b, a))
+    with np.errstate(divide="ignore"):
+        parts = [known.get((a, b)), None if other is None else other.assign(ratio=1 / other["ratio"])]
+    return pd.concat([part for part in parts if part is not None])
 
 
 def _ends(part: pd.DataFrame) -> str:
