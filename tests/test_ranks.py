@@ -74,6 +74,34 @@ def test_perfect_agreement_has_an_infinite_f_and_says_what_it_is_worth():
     assert f"10^{np.log10(1 / factorial(3) ** 3):.1f}" in result.warnings[0]
 
 
+@settings(max_examples=30, deadline=None)
+@given(arrays(int, st.tuples(st.integers(2, 3), st.integers(2, 4)), elements=st.integers(0, 3)))
+def test_friedmans_exact_pvalue_is_that_of_all_orders(values):
+    result = friedman(values)
+    ranks = stats.rankdata(values, axis=1)
+    spread = [(sum(map(np.array, rows)).var()) for rows in product(*(permutations(row) for row in ranks))]
+    assert result.exact_pvalue == pytest.approx(np.mean(np.array(spread) >= ranks.sum(axis=0).var() - 1e-9), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "statistic", "pvalue"),
+    [  # Friedman (1937), tables V and VI
+        ([[1, 2, 3]] * 3 + [[1, 3, 2]], 6.5, 0.042),
+        ([[1, 2, 3]] * 3 + [[1, 3, 2], [2, 1, 3]], 6.4, 0.039),
+        ([[1, 2, 3, 4], [1, 2, 3, 4], [2, 1, 4, 3]], 7.4, 0.033),
+    ],
+)
+def test_friedmans_exact_pvalue_is_that_of_the_tables(values, statistic, pvalue):
+    result = friedman(values)
+    assert (round(result.statistic, 1), round(result.exact_pvalue, 3)) == (statistic, pvalue)
+    assert result.best_pvalue == result.exact_pvalue and f"p = {result.exact_pvalue:.2g}" in result.warnings[-1]
+
+
+def test_large_designs_have_no_exact_pvalue():
+    result = friedman(np.arange(55.0).reshape(11, 5) % 7)
+    assert result.exact_pvalue is None and result.best_pvalue == result.iman_davenport_pvalue
+
+
 @pytest.mark.parametrize("ties", ["correct", "ignore"])
 def test_all_tied_is_no_evidence(ties):
     result = friedman(np.ones((5, 4)), ties=ties)
