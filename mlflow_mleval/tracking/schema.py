@@ -46,10 +46,13 @@ TAG_FOLD_SIZES = "mleval.fold_sizes"
 TAG_SELECTED = "mleval.selected_among"
 #: The epoch that the evaluated model is of, counted from 0.
 TAG_EPOCH = "mleval.epoch"
+#: JSON: the loss that a run of a surrogate study minimised, and what tells the study from others.
+TAG_SURROGATE = "mleval.surrogate"
 #: JSON: the numbers of instances with 0, 1 .. wrong labels by fold; the loss profiles of the label sets follow from it exactly.
 TAG_PROFILE = "mleval.profile"
 #: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
 TAG_SOFT_PROFILE = "mleval.soft_profile"
+TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
 #: "true" where the run was made for the evaluation and ends with it.
@@ -310,6 +313,8 @@ class ProfileTag:
         largest .. Zeros at the end of a row are left out.
     pooled : bool
         Whether there are folds that did not fit.
+    omitted : bool
+        Whether the rows did not fit at all: `ARTIFACT_PROFILE` holds the one of all instances.
     """
 
     n_labels: int
@@ -317,10 +322,11 @@ class ProfileTag:
     n: Sequence[int]
     rows: Sequence[Sequence[float]]
     pooled: bool = False
+    omitted: bool = False
 
 
-def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str | None:
-    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and None if even that does not.
+def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -> str:
+    """The tag `TAG_PROFILE`: exact; the folds added up if they do not fit, and only a pointer if even that does not.
 
     Parameters
     ----------
@@ -339,11 +345,11 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
         for form in ({"counts": [_trimmed(row) for row in rows]}, {"sparse": sparse}):
             if (text := _fitting(head | parts | form)) is not None:
                 return text
-    return None
+    return _pointer(head)
 
 
-def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()) -> str | None:
-    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds together, else None.
+def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], folds: Sequence[int] = ()) -> str:
+    """The tag `TAG_SOFT_PROFILE`: exact if that fits, else with fewer decimals, else of all folds together, else a pointer.
 
     Parameters
     ----------
@@ -366,7 +372,7 @@ def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], fol
             rounded = [[float(v) if decimals is None else round(float(v), decimals) for v in row] for row in exact]
             if (text := _fitting(head | parts | {"n": sizes, "errors": [_trimmed(row) for row in rounded]})) is not None:
                 return text
-    return None
+    return _pointer(head)
 
 
 def decode_profile(text: str) -> ProfileTag:
@@ -381,6 +387,8 @@ def decode_profile(text: str) -> ProfileTag:
     [[5, 1], [4, 0, 2]]
     """
     content, n_labels, folds = _profile_head(text)
+    if "omitted" in content:
+        return ProfileTag(n_labels, [], [], [], omitted=True)
     with _form("profile"):
         rows = content["counts"] if "counts" in content else [_dense(row, n_labels) for row in content["sparse"]]
         if any(type(v) is not int or v < 0 for row in rows for v in row) or any(len(row) > n_labels + 1 for row in rows):
@@ -400,6 +408,8 @@ def decode_soft_profile(text: str) -> ProfileTag:
     [[0.75, 0.25]]
     """
     content, n_labels, folds = _profile_head(text)
+    if "omitted" in content:
+        return ProfileTag(n_labels, [], [], [], omitted=True)
     with _form("profile"):
         rows, n = [[float(v) for v in row] for row in content["errors"]], [int(v) for v in content["n"]]
         falling = all(a >= b - _SLACK for row in rows for a, b in pairwise(row))
@@ -421,6 +431,10 @@ def _by_fold_then_pooled(
 def _fitting(content: Mapping[str, object]) -> str | None:
     text = json.dumps(content, separators=(",", ":"))
     return text if len(text) <= MAX_TAG else None
+
+
+def _pointer(head: Mapping[str, object]) -> str:
+    return json.dumps(head | {"omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
 
 
 def _trimmed(row: Sequence[float]) -> Sequence[float]:

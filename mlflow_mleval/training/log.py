@@ -83,10 +83,7 @@ def log_evaluation(
     if not isinstance(ev, Evaluation):
         raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
     for name, text in (("method", method), ("dataset", dataset)):
-        if not isinstance(text, str):
-            raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-        if problem := schema.text_problem(text):
-            raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+        check_name(name, text)
     if run_id is not None and experiment_name is not None:
         raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
     if log_instances and ev.instances is None:
@@ -121,6 +118,14 @@ def log_evaluation(
         files=content.files(identity, log_instances),
     )
     return log.write(payload, run_id=run_id, experiment_name=experiment_name)
+
+
+def check_name(name: str, text: Any) -> None:
+    """Raise TypeError or ValueError where a method or dataset cannot be called that."""
+    if not isinstance(text, str):
+        raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
+    if problem := schema.text_problem(text):
+        raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
 
 
 def truth_digest(y_true: Any, ev: Evaluation) -> str:

@@ -1,0 +1,126 @@
+"""A surrogate study for readers: the heatmap, the best surrogate per target in words and as a table, and all of it as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import pandas as pd
+
+from mlflow_mleval.report.blocks import Column, Figure, Section, Table, Text
+from mlflow_mleval.report.escape import aligned
+from mlflow_mleval.report.figures.heatmap import surrogate_differences, surrogate_heatmap
+from mlflow_mleval.report.page import render_page
+from mlflow_mleval.report.run.figures import standalone
+from mlflow_mleval.report.tables import to_csv
+from mlflow_mleval.report.words import count, level, listed
+
+#: Rows of the table for readers.
+_ROWS = 60
+
+
+def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float) -> list[str]:
+    """What the study found: the best surrogate by target, and of how much of that the folds are sure.
+
+    Parameters
+    ----------
+    losses : pandas.DataFrame
+        Surrogate k (index) x target k (columns): mean losses over folds.
+    best : pandas.DataFrame
+        As `mlflow_mleval.analysis.surrogates.best_surrogates` returns.
+    n_folds : int
+    alpha : float
+    """
+    groups = [(k, list(ts)) for k, ts in groupby(best.index, key=lambda t: best.loc[t, "surrogate"])]
+    parts = [f"k = {k} for {_targets(ts)}" for k, ts in groups]
+    found = [f"The surrogate of least mean loss is {listed(parts, most=8)}."]
+    if losses.shape[0] < 2:
+        return found
+    if n_folds < 2:
+        return [*found, "Without several folds nothing can be said about how sure that is."]
+    beaten = [t for t in best.index if t in losses.index and t not in best.loc[t, "not_separated"]]
+    whom = f"some other surrogate is shown to be better than the target's own loss for {_targets(beaten)}" if beaten else (
+        "no surrogate is shown to be better than the target's own loss"
+    )  # fmt: skip
+    counts = best["not_separated"].map(len)
+    low, high = int(counts.min()), int(counts.max())
+    few = str(low) if low == high else f"{low} to {high}, depending on the target,"
+    return [
+        *found,
+        f"Over {count(n_folds, 'fold')} (α = {level(alpha)} for each target), {whom}.",
+        f"Of {count(len(losses), 'surrogate')}, {few} may be the best.",
+    ]
+
+
+def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
+    """One row a surrogate and target: loss, difference to the best one, whether it is the best, and not separated from it."""
+    behind = surrogate_differences(losses)
+    rows = [
+        (k, t, v, behind.loc[t, k], k in best.loc[t, "equal"], k in best.loc[t, "not_separated"])
+        for k, row in losses.iterrows()
+        for t, v in row.items()
+    ]
+    return pd.DataFrame(rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"])
+
+
+def surrogate_files(
+    dataset: str, about: str, losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float, clip: float,
+    warnings: Sequence[str] = (),
+) -> dict[str, str]:
+    """``surrogates.html``, ``surrogates.svg`` and ``surrogates.csv`` of a study.
+
+    Parameters
+    ----------
+    dataset : str
+    about : str
+        How the study was made, in a line.
+    losses, best, n_folds, alpha
+        As in `surrogate_sentences`.
+    clip : float
+        The difference from which on the heatmap tells nothing apart.
+    warnings : sequence of str
+    """
+    figure = surrogate_heatmap(losses, clip, f"Surrogate and target losses: {dataset}")
+    caption = (
+        "Each row is a loss that counts, each column a loss that was minimised over the neighbours: from the Hamming loss "
+        "(k = 1) to the subset 0/1 loss (k = K)."
+    )
+    drawn = best.iloc[:_ROWS]
+    rows = [
+        (str(t), str(row.surrogate), loss, _spans(row.not_separated))
+        for (t, row), loss in zip(drawn.iterrows(), aligned(drawn["loss"]), strict=True)
+    ]
+    table = Table(
+        [Column("target k"), Column("best surrogate k"), Column("its loss ↓"), Column("not separated from the best", "left")],
+        rows,
+        title="Best surrogate by target",
+        note=f"The first {_ROWS} of {len(best)} targets; the CSV file has all." if len(best) > _ROWS else "",
+    )
+    blocks = [Text(surrogate_sentences(losses, best, n_folds, alpha), role="lead"), Figure(figure, caption), table]
+    if warnings:
+        blocks.append(Text(list(warnings), role="points", title="Doubts"))
+    section = Section("surrogates", "Which loss to train for which target", blocks)
+    return {
+        "surrogates.html": render_page(f"Surrogate study: {dataset}", about, [section], ""),
+        "surrogates.svg": standalone(figure),
+        "surrogates.csv": to_csv(surrogate_frame(losses, best)),
+    }
+
+
+def _targets(targets: Sequence[int]) -> str:
+    return f"target{'s' * (len(targets) > 1)} {_spans(targets)}"
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Whole numbers with neighbours joined.
+
+    >>> _spans([1, 2, 3, 5, 7, 8])
+    '1–3, 5, 7, 8'
+    """
+    spans: list[list[int]] = []
+    for n in numbers:
+        if spans and n == spans[-1][-1] + 1:
+            spans[-1].append(n)
+        else:
+            spans.append([n])
+    return ", ".join(f"{s[0]}–{s[-1]}" if len(s) > 2 else ", ".join(map(str, s)) for s in spans)
