@@ -1,5 +1,7 @@
 """The examples run as they stand, and what they wrote is what they write."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def run(name, *args, cwd):
-    done = subprocess.run([sys.executable, str(EXAMPLES / name), *args], cwd=cwd, capture_output=True, text=True, timeout=600)
+    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # small matrices gain nothing from threads
+    command = [sys.executable, str(EXAMPLES / name), *args]
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -30,8 +34,7 @@ def test_the_case_studies_over_folds_run(tmp_path):
         assert heading in text and heading in committed
 
 
-def test_two_lines_make_a_script_into_a_comparison(db, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_two_lines_make_a_script_into_a_comparison(db):
     shown = run("autolog_sklearn.py", "2", cwd=db.parent)
     assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
     for said in ("$ mleval rank", "the fused ranking of 5 methods over 2 datasets", "$ mleval compare", "$ mleval report"):
@@ -41,3 +44,21 @@ def test_two_lines_make_a_script_into_a_comparison(db, monkeypatch):
     assert study.runs["split_digest"].nunique() == 2  # the methods saw the same folds
     page = (db.parent / "mleval_report.html").read_text(encoding="utf-8")
     assert all(method in page for method in study.methods)
+
+
+def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
+    """Its text, code and tables; the wording of sentences is for others to test, and for a new walkthrough.md to show."""
+    run("make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
+    found, committed = (path.read_text(encoding="utf-8") for path in (tmp_path / "out.md", EXAMPLES / "walkthrough.md"))
+    same_versions = found.splitlines()[-1] == committed.splitlines()[-1]
+    (cells, printed), (cells_shown, printed_shown) = map(parts, (found, committed))
+    assert cells == cells_shown, "run python examples/make_walkthrough.py"
+    if same_versions:  # others of numpy or scikit-learn give other numbers
+        assert printed == printed_shown, "run python examples/make_walkthrough.py"
+
+
+def parts(page):
+    """What is not printed, and the lines of printed tables."""
+    rest, blocks = page.rpartition("\nMade by")[0], re.findall(r"```text\n(.*?)```", page, re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return re.sub(r"```text\n.*?```", "", rest, flags=re.S), [line for line in lines if re.search(r"\S {2,}\S", line)]
