@@ -124,6 +124,7 @@ def test_what_a_run_holds(client):
     np.testing.assert_allclose(soft["loss"], ev.profile("binomial").losses)
     labels = client.load_table(run.info.experiment_id, "mleval/labels.json", [run_id])
     assert labels["label"].tolist() == list(ev.label_names) and labels["tp"].tolist() == ev.labels["tp"].tolist()
+    assert labels.columns[:2].tolist() == ["label", "f1"]  # what MLflow's UI compares at first sight
     measures = client.load_table(run.info.experiment_id, "mleval/measures.json", [run_id])
     assert measures["measure"].tolist() == list(ev.measures)
     np.testing.assert_allclose(measures["over_all_instances"], list(ev.measures.values()))

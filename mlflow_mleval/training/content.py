@@ -167,7 +167,11 @@ class RunContent:
         )  # fmt: skip
 
     def label_table(self) -> pd.DataFrame:
-        """One row a label, of many thousand only those with the most instances."""
+        """One row a label, of many thousand only those with the most instances.
+
+        MLflow's UI sets the first column of several runs side by side: F1, because counts say little where tests differ in size.
+        """
+        table = table[["f1", *table.columns.drop("f1")]]
         table = self.ev.labels
         if len(table) > _LABELS:
             table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(_LABELS, "support")
