@@ -80,6 +80,8 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
     tags = client.get_run(run.info.run_id).data.tags
     assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == ("3", "5")
     assert log.evaluation.measures == mleval.evaluate(y, scores[3]).measures
+    summary = mlflow.artifacts.load_text(f"runs:/{run.info.run_id}/{schema.ARTIFACT_SUMMARY}")
+    assert "chosen among 5 candidates by these very results" in summary
 
 
 def test_chosen_measures_and_epochs_only(client):

@@ -14,7 +14,7 @@ from typing import Any
 
 import mlflow
 import numpy as np
-from mlflow.entities import Metric, RunTag
+from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.errors import StoreError
@@ -212,27 +212,25 @@ class EpochLog:
         if self._best is None or value > self._best[0]:
             self._best = value, epoch, truth, scores
 
-    def _send(self, tags: Sequence[RunTag] = ()) -> None:
+    def _send(self) -> None:
         with store.quick():
             client = store.connect()
             with store.store_errors("write to"):
-                client.log_batch(self.run_id, metrics=self._pending, tags=tags)
+                client.log_batch(self.run_id, metrics=self._pending)
         self._pending, self._sent = [], time.monotonic()
 
     def _log_end(self, predict: Predict, epoch: int | None) -> None:
-        tags = []
-        if self._best is not None:
+        chosen = self._best is not None
+        if chosen:
             _, epoch, truth, scores = self._best
-            tags.append(RunTag(schema.TAG_SELECTED, str(self._epochs)))
         else:
             truth, scores = _matrices(predict())
-        if epoch is not None:
-            tags.append(RunTag(schema.TAG_EPOCH, str(epoch)))
         self.evaluation = evaluate(truth, scores, **self._options)
-        self._send(tags)
+        self._send()
         log_evaluation(
             self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, y_true=truth,
-            hierarchy=self._options.get("hierarchy"),
+            hierarchy=self._options.get("hierarchy"), selected_among=self._epochs if chosen else None,
+            tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
         self._best = None
 
