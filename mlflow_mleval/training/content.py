@@ -171,8 +171,8 @@ class RunContent:
 
         MLflow's UI sets the first column of several runs side by side: F1, because counts say little where tests differ in size.
         """
-        table = table[["f1", *table.columns.drop("f1")]]
         table = self.ev.labels
+        table = table[["f1", *table.columns.drop("f1")]]
         if len(table) > _LABELS:
             table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(_LABELS, "support")
         return table.reset_index()
