@@ -45,6 +45,8 @@ class Study:
         The same per fold: index (dataset, method, fold). None where no run carries folds.
     runs : pandas.DataFrame
         One row a run that was used: run_id, experiment, dataset, method, status, conventions and what else is known.
+    profile_tags : mapping of (dataset, method) to mapping of {"hard", "soft"} to str
+        The loss profiles that the runs carry, as their tags have them; `mlflow_mleval.profiles_of` reads them.
     excluded : tuple of Excluded
         What was left out on the way here, with reasons.
     notes : tuple of str
@@ -60,6 +62,7 @@ class Study:
     missing: Missing = "error"
     folds: pd.DataFrame | None = None
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    profile_tags: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict, repr=False)
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
     filled: tuple[tuple[str, str], ...] = ()

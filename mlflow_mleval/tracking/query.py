@@ -129,6 +129,7 @@ def load_study(
         missing=missing,
         folds=folds,
         runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
+        profile_tags={(r.dataset, r.method): r.profiles for r in results if r.profiles},
         excluded=tuple(excluded),
         notes=(*_notes(results, used), *_value_notes(values, choice), *fold_notes),
         source={

@@ -48,6 +48,7 @@ class Result:
     plain: Collection[str]
     bad: Mapping[str, float]
     folds: str
+    profiles: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -130,6 +131,7 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
         plain=plain,
         bad=bad,
         folds=tags.get(schema.TAG_FOLDS, ""),
+        profiles={kind: tags[key] for kind, key in schema.TAG_PROFILES.items() if key in tags},
     )
 
 

@@ -119,12 +119,11 @@ class RunContent:
             if len(text) <= schema.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
         sums, folds = [part.total for part in self.parts], self.fold_numbers if self.has_folds else ()
-        if "hard" in self.kinds and (text := schema.encode_profile([part.wrong.tolist() for part in sums], folds)):
-            found[schema.TAG_PROFILE] = text
+        if "hard" in self.kinds:
+            found[schema.TAG_PROFILE] = schema.encode_profile([part.wrong.tolist() for part in sums], folds)
         if "soft" in self.kinds:
             errors = [part.mean_errors("soft").tolist() for part in sums]
-            if text := schema.encode_soft_profile(errors, [part.n for part in sums], folds):
-                found[schema.TAG_SOFT_PROFILE] = text
+            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, [part.n for part in sums], folds)
         return found
 
     def files(self, tags: Mapping[str, str], instances: bool) -> dict[str, Callable[[], str | bytes]]:

@@ -1,0 +1,158 @@
+"""Loss profiles of tracked runs: `load_profiles` returns `mlflow_mleval.analysis.profiles.Profiles`.
+
+One paged search reads them, for they travel in tags: the numbers of wrong labels by fold ("hard"), and the mean i-th largest
+errors by fold ("soft"). `profiles_of` takes them from a Study that is loaded already, so that a report of measures and profiles
+needs one search. Where a tag says that it had no room, the artifact mleval/profile.csv is read, which has no folds. What has no
+profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes` and `.source` are those of the study.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from mlflow_mleval.analysis.profiles import Array, Pair, Profiles, gather
+from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.study import Study, some
+from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.validation import one_of
+
+KINDS = ("hard", "soft")
+#: Downloads at a time.
+_AT_ONCE = 8
+_OTHER = {"hard": "soft", "soft": "hard"}
+_WHAT = {"hard": "label sets", "soft": "scores"}
+
+
+def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> Profiles:
+    """The loss profiles that a selection of tracked runs carries.
+
+    Parameters
+    ----------
+    kind : {"hard", "soft"}
+        Of the predicted label sets, as in the study of Hüllermeier et al. (2022, section 5), or of the scores.
+    **selection
+        As for `load_study`: experiment_names, methods, datasets, filter_string …
+
+    Returns
+    -------
+    Profiles
+
+    Raises
+    ------
+    NoRunsError
+        No run of the selection has such a profile; and as `load_study` does.
+    MlevalError
+        As `load_study` does.
+    """
+    return profiles_of(load_study(**selection), kind)
+
+
+def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
+    """The loss profiles of the runs of a study.
+
+    Parameters
+    ----------
+    study : Study
+        As `load_study` returns it.
+    kind : {"hard", "soft"}
+
+    Returns
+    -------
+    Profiles
+
+    Raises
+    ------
+    NoRunsError
+        None of the runs has such a profile.
+    StoreError
+        The store cannot be reached for runs whose tags do not hold the profile.
+    """
+    one_of(kind, "kind", KINDS)
+    errors: dict[Pair, Array] = {}
+    n_labels: dict[Pair, int] = {}
+    folds: dict[Pair, tuple[int, ...]] = {}
+    absent: dict[str, str] = {}
+    pooled, elsewhere = [], []
+    for pair in map(tuple, study.values.index):
+        tags, name = study.profile_tags.get(pair, {}), f"{pair[1]} on {pair[0]}"
+        if kind not in tags:
+            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if tags else "its run carries no profile"
+            continue
+        try:
+            tag = schema.decode_profile(tags[kind]) if kind == "hard" else schema.decode_soft_profile(tags[kind])
+        except ValueError as error:
+            absent[name] = str(error)
+            continue
+        n_labels[pair], folds[pair] = tag.n_labels, tuple(tag.folds)
+        if tag.omitted:
+            elsewhere.append(pair)
+        else:
+            errors[pair] = _errors(tag, kind)
+        if tag.omitted or tag.pooled:
+            pooled.append(name)
+    for pair, row in zip(elsewhere, _from_artifacts(study, elsewhere, kind), strict=True):
+        if row is None or row.shape[1] > n_labels[pair]:
+            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it"
+        else:
+            errors[pair] = row
+    if not errors:
+        reasons = some((f"{name}: {why}" for name, why in absent.items()), 3)
+        raise NoRunsError(f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}).")
+    notes = list(study.notes)
+    if pooled:
+        notes.append(f"{len(pooled)} profiles are of all folds together, for a tag has no room for more ({some(pooled, 3)}).")
+    return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
+
+
+def _errors(tag: schema.ProfileTag, kind: str) -> Array:
+    """Mean i-th largest errors, one row a fold."""
+    rows = np.zeros((len(tag.rows), max(map(len, tag.rows))))
+    for i, row in enumerate(tag.rows):
+        rows[i, : len(row)] = row
+    if kind == "soft":
+        return rows
+    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)  # 1 where at least i labels are wrong
+
+
+def _from_artifacts(study: Study, pairs: list[Pair], kind: str) -> list[Array | None]:
+    """The mean i-th largest errors of all instances, from the tables of runs that had no room for them in a tag."""
+    if not pairs:
+        return []
+    ids = study.runs.set_index(["dataset", "method"])["run_id"]
+    with store.store_errors("read"):
+        client = store.connect()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            tables = list(pool.map(lambda pair: _table(client, ids[pair]), pairs))
+    found: list[Array | None] = []
+    for table in tables:
+        own = None if table is None else table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
+        if own is None or own.empty:
+            found.append(None)
+            continue
+        row = np.zeros((1, int(own["parameter"].max())))
+        row[0, own["parameter"].astype(int) - 1] = own["loss"]
+        found.append(row)
+    return found
+
+
+def _table(client: MlflowClient, run_id: str) -> pd.DataFrame | None:
+    """The run's table of losses, or None where it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return pd.read_csv(io.BytesIO(Path(client.download_artifacts(run_id, schema.ARTIFACT_PROFILE, folder)).read_bytes()))
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+        except FileNotFoundError:
+            return None
