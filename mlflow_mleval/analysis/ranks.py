@@ -314,6 +314,12 @@ def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
     return np.minimum(out, 1.0)
 
 
+@lru_cache(maxsize=64)
+def _range_isf(alpha: float, m: int) -> float:
+    """The range that m independent standard normals exceed with chance alpha."""
+    return float(brentq(lambda x: float(range_sf(x, m)) - alpha, 0.0, RANGE_MAX, xtol=1e-13))
+
+
 def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResult:
     r"""Compare all pairs of methods by their mean ranks (Nemenyi 1963; Demšar 2006).
 
@@ -347,9 +353,8 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     sums = doubled.sum(axis=0)
     gaps, where = _distinct(np.abs(sums[:, None] - sums))
     pvalues = range_sf(gaps / (2 * n * unit), m)[where]
-    q = brentq(lambda x: float(range_sf(x, m)) - alpha, 0.0, RANGE_MAX, xtol=1e-13)
     return NemenyiResult(
-        critical_difference=float(q * unit),
+        critical_difference=float(_range_isf(alpha, m) * unit),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
         mean_ranks=_mean_ranks(doubled, table),
         alpha=alpha,
