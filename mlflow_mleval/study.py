@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -22,7 +23,7 @@ LONG = 80
 
 @dataclass(frozen=True)
 class Excluded:
-    """Something that was left out, and why: kind is run, measure, dataset, method or cell."""
+    """Something that was left out, and why: kind is run, child run, measure, dataset, method or cell."""
 
     kind: str
     name: str
@@ -36,7 +37,7 @@ class Study:
     Attributes
     ----------
     values : pandas.DataFrame
-        One row a (dataset, method), one column a measure; NaN where a method did not finish. Means over folds.
+        One row a (dataset, method), one column a measure; NaN where there is no result. Means over folds.
     directions : mapping of str to {"min", "max"}
         Which way each measure is better.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
@@ -136,6 +137,19 @@ class Study:
         full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))
         return [tuple(pair) for pair in full.index[full.isna().any(axis=1)]]
 
+    def why_empty(self, cells: Collection[tuple[str, str]]) -> str:
+        """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not finish, 1 without a run"."""
+        words = {"dnf": "did not finish", "": "without a run", "complete": "without a value of some measure"}
+        status = self.statuses()
+        found = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
+        return ", ".join(f"{n} {why}" if len(found) > 1 else why for why, n in found.items())
+
+    def statuses(self) -> dict[tuple[str, str], str]:
+        """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of runs."""
+        if not {"dataset", "method", "status"} <= {*self.runs.columns}:
+            return {}
+        return self.runs.set_index(["dataset", "method"])["status"].to_dict()
+
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy applied."""
         study = self.complete()
@@ -187,7 +201,11 @@ class Study:
         if not gaps:
             return replace(self, missing=policy)
         datasets, methods = self.datasets, self.methods
-        named = f"{len(gaps)} of {len(datasets) * len(methods)} cells have no result ({some(f'{m} on {d}' for d, m in gaps)})"
+        why = f"; {why}" if (why := self.why_empty(gaps)) else ""
+        named = (
+            f"{len(gaps)} of {len(datasets) * len(methods)} cells {'has' if len(gaps) == 1 else 'have'} no result "
+            f"({some(f'{m} on {d}' for d, m in gaps)}{why})"
+        )
         if policy == "error":
             raise MissingResultsError(
                 f"{named}. Choose what to do about them: --missing worst (give them that dataset's worst value), "
@@ -216,16 +234,37 @@ class Study:
         return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
 
 
-def some(names: Iterable[object]) -> str:
+def some(names: Iterable[object], most: int = SHOWN) -> str:
     """The first few names, long ones cut in the middle, and how many more there are.
 
     >>> some(range(14))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
     """
     names = list(names)
-    shown = [n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}" for n in map(str, names[:SHOWN])]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    shown = [n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}" for n in map(str, names[:most])]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(shown) + more
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "measure"), count(1200, "method")
+    ('1 measure', '1,200 methods')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def left_out(excluded: Iterable[Excluded]) -> list[str]:
+    """What was left out: a sentence for each kind and reason.
+
+    >>> left_out([Excluded("run", "a", "status FAILED"), Excluded("run", "b", "status FAILED")])
+    ['Left out: runs a, b: status FAILED.']
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for gone in excluded:
+        groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
+    return [f"Left out: {kind}{'s' if len(names) > 1 else ''} {some(names, 6)}: {why}." for (kind, why), names in groups.items()]
 
 
 def oriented(values: pd.DataFrame, minimize: Iterable[str]) -> pd.DataFrame:

@@ -89,7 +89,7 @@ def test_pairs_without_any_variation():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = bayesian_t(values, 0.01, ratio=0.5)
     assert found.table[["p_a", "p_equivalent", "p_b"]].round(9).to_numpy().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    assert "3 of 3 pairs differ by the same" in found.warnings[0]
+    assert found.warnings[0] == "Taken for certain, because they differ by the same in every fold: 3 of 3 pairs."
     ranked = bayesian_signed_rank(values, 0.01)
     assert ranked.table["p_equivalent"].iloc[1] == 1
     assert "hardly outweigh the prior" in ranked.warnings[0]
@@ -104,7 +104,7 @@ def test_seed_and_verdict():
     values = table()
     first, again = (bayesian_signed_rank(values, 0.01, n_draws=1000, seed=4) for _ in range(2))
     pd.testing.assert_frame_equal(first.table, again.table)
-    assert first.verdict().startswith("of 3 pairs ") and "datasets drawn as these were" in first.verdict()
+    assert first.verdict().startswith("of 3 pairs, with probability 0.95: ") and "datasets drawn as these were" in first.verdict()
     pair = bayesian_t(values[["a", "c"]], 0.01, ratio=0.1)
     assert pair.verdict().startswith("a is better than c by more than 0.01 with probability")
 

@@ -72,7 +72,7 @@ def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
     values = study.values.copy()
     values.loc[("d1", "m2")] = np.nan
     found = compare(Study(values, study.directions, "worst"), on="f1")
-    assert any("1 of 24 results are missing" in d for d in found.doubts)
+    assert any("1 of 24 results is missing and was given" in d for d in found.doubts)
     assert found.skillings_mack.pvalue < 0.05
 
 

@@ -250,7 +250,7 @@ class TestCompareFolds:
 
     def test_unknown_splits_are_said(self):
         found = compare_folds(study_of(split_digest=["s", "s", "", None], n_train=90, n_test=10), "birds")
-        assert any(w.startswith("2 of 4 methods do not say how the data were split") for w in found.warnings)
+        assert any(w.startswith("How the data were split is unknown for 2 of 4 methods;") for w in found.warnings)
 
     def test_different_sizes_take_the_widest_correction(self):
         found = compare_folds(study_of(split_digest="s", n_train=[90, 90, 80, 90], n_test=10), "birds")

@@ -91,7 +91,7 @@ def test_refit_restricts_what_was_given_per_measure(small):
 
 
 def test_gaps_without_a_policy_and_wrong_weights_are_errors(small):
-    with pytest.raises(MissingResultsError, match="1 of 6 cells have no result"):
+    with pytest.raises(MissingResultsError, match="1 of 6 cells has no result"):
         fuse(Study(small.values, small.directions))
     with pytest.raises(ValueError, match="one number a measure, 2 in all"):
         fuse(small, weights=[1, 2, 3])

@@ -233,7 +233,7 @@ def test_a_half_written_run_is_skipped_and_then_completed(client, written):
     client.log_batch(run.info.run_id, [Metric(f"mleval/{m}", values[m], run.info.start_time, 0) for m in written])
     study = load_study(experiment_names=["x"])
     assert study.methods == ["b"]
-    assert [(e.kind, e.reason) for e in study.excluded] == [("run", "was written in part only; import or log it again")]
+    assert [(e.kind, e.reason) for e in study.excluded] == [("run", "written in part only; import or log again")]
     report = import_results(table(), experiment_name="x")
     assert (report.created, report.updated, report.unchanged) == (1, 1, 2)
     assert report.changes == ("a on d: an interrupted import was completed",)

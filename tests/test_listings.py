@@ -6,7 +6,9 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
+from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
 from mlflow_mleval.report.listings import render_measures, render_runs
 from mlflow_mleval.study import Excluded, Study
@@ -25,7 +27,23 @@ def study(names):
 
 def test_the_table_shows_counts_gaps_and_what_was_left_out():
     text = render_runs(study(["A", "B"]), "table")
-    assert "3 of 4 cells" in text and "·●  A" in text and "r9: status FAILED" in text and "a note" in text
+    assert "3 of 4 cells" in text and "–●  A" in text and "– no result" in text and "r9: status FAILED" in text
+    assert "a note" in text
+
+
+def test_no_run_is_told_from_a_run_that_did_not_finish():
+    few = study(["A", "B", "C"])
+    values = few.values.copy()
+    values.loc[("d2", ["A", "C"]), "f1"] = np.nan
+    runs = few.runs.assign(status="complete").drop(index=0)
+    runs.loc[3, "status"] = "dnf"
+    found = Study(values, few.directions, runs=runs)
+    text = render_runs(found, "table")
+    assert "Results by dataset (● there, · did not finish, ○ without a value of some measure, – no run):" in text
+    assert "  d1 –●●  A" in text and "  d2 ·●○  A, C" in text
+    assert found.why_empty(found.gaps()) == "1 without a run, 1 did not finish, 1 without a value of some measure"
+    with pytest.raises(MissingResultsError, match=r"3 of 6 cells have no result \(A on d1, .*; 1 without a run, 1 did"):
+        found.complete()
 
 
 def test_it_fits_the_terminal_with_many_methods():

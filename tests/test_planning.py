@@ -39,8 +39,8 @@ def test_equivalence_without_variation_and_its_verdict():
     values = pd.DataFrame({"a": [0.3, 0.2, 0.5], "b": [0.2, 0.1, 0.4], "c": [0.3, 0.2, 0.5]})
     found = equivalence(values, 0.05)
     assert found.table["equivalent"].tolist() == [False, True, False]
-    assert "3 of 3 pairs differ by the same" in found.warnings[0]
-    assert found.verdict().startswith("1 of 3 pairs are equivalent within 0.05;")
+    assert found.warnings[0] == "Taken for certain, because they differ by the same in every row: 3 of 3 pairs."
+    assert found.verdict().startswith("shown to be equivalent within 0.05: 1 of 3 pairs;")
     assert equivalence(values[["a", "b"]], 0.05).verdict().startswith("a and b are not shown to be equivalent")
 
 

@@ -70,6 +70,7 @@ def test_the_study_is_the_table_that_was_imported(db):
     source = dict(study.source)
     assert source.pop("read_at") and source == {
         "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "latest",
+        "folds_by": "tag:mleval.folds",
         "method_by": "tag:mleval.method", "dataset_by": "tag:mleval.dataset", "runs_found": 4,
     }
 
@@ -87,10 +88,10 @@ def test_folds_come_from_one_tag(log):
     expected = pd.DataFrame({"f1": [0.2, 0.4, 0.3, np.nan]}, index=pd.MultiIndex.from_tuples(
         [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)], names=["dataset", "method", "fold"]))
     pd.testing.assert_frame_equal(study.folds, expected)
-    assert any("Values by fold of 1 runs cannot be read" in n and "c on d" in n for n in study.notes)
+    assert any("Values by fold of 1 run cannot be read" in n and "c on d" in n for n in study.notes)
     log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
     assert "Not all runs have the same folds on d." in load().notes and "Not all" not in str(study.notes)
-    assert any("Values by fold of 1 runs are too many for one tag" in n and "e on d" in n for n in study.notes)
+    assert any("Values by fold of 1 run are too many for one tag" in n and "e on d" in n for n in study.notes)
 
 
 def test_statuses_that_count_and_those_that_do_not(log):
@@ -101,7 +102,7 @@ def test_statuses_that_count_and_those_that_do_not(log):
     log("5", {"mleval/f1": 0.5}, tags=ours("f", "d", status=None), status="FAILED")
     study = load()
     assert study.methods == ["a", "b", "e"] and study.gaps() == [("d", "b")]
-    assert [reason for _, reason in left_out(study)] == ["was written in part only; import or log it again", "has status FAILED"]
+    assert [reason for _, reason in left_out(study)] == ["written in part only; import or log again", "status FAILED"]
 
 
 def test_reports_are_no_results(log, client):
@@ -133,11 +134,11 @@ def test_a_newer_schema_is_refused_and_says_what_to_do(log):
 def test_mixed_conventions_are_refused(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", conventions="mulan"))
     log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", conventions="sklearn"))
-    with pytest.raises(IncomparableRunsError, match=r"mulan: 1 runs \(a on d.*sklearn: 1 runs \(b on d"):
+    with pytest.raises(IncomparableRunsError, match=r"mulan: 1 run \(a on d\); sklearn: 1 run \(b on d\)"):
         load()
     assert load(methods=["a"]).methods == ["a"]
     log("3", {"mleval/f1": 0.5}, tags=ours("c", "d"))
-    assert any("1 of 2 finished runs do not say which conventions" in n for n in load(exclude_methods=["b"]).notes)
+    assert "The conventions for empty sets and ties are unknown for 1 of 2 finished runs." in load(exclude_methods=["b"]).notes
 
 
 def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):
@@ -155,8 +156,8 @@ def test_differing_data_and_splits_are_doubts(log):
     log("3", {"mleval/f1": 0.5}, tags=ours("a", "e", dataset_digest="3"))
     log("4", {"mleval/f1": 0.5}, tags=ours("b", "e", dataset_digest="3"))
     notes = load().notes
-    assert any(n.startswith("d was not the same data in all runs") for n in notes)
-    assert any(n.startswith("d was not split in the same way") for n in notes)
+    assert any(n.startswith("On d the data were not the same in all runs") for n in notes)
+    assert any(n.startswith("On d the data were not split in the same way") for n in notes)
 
 
 # --- which measures
@@ -170,8 +171,8 @@ def test_measures_by_default(log):
     study = load()
     assert study.measures == ["f1", "coverage"] and study.minimize == ["coverage"]
     assert dict(left_out(study)) == {
-        "recall": "1 of 2 finished runs lack it",
-        "fit_time": "a cost, used only where --measure names it",
+        "recall": "lacking in 1 of 2 finished runs",
+        "fit_time": "costs are used only where --measure names them",
         "odd": "no direction is known; declare --min or --max",
     }
     assert load(minimize=["odd"]).measures == ["f1", "coverage", "odd"]
@@ -202,13 +203,13 @@ def test_measures_by_name(log):
         load(measures=["odd"])
     with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: --min NAME"):
         load(measures=["acuracy"])
-    with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; they have f1, fit_time, odd, recall"):
+    with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"):
         load(measures=["coverage"])
     with pytest.raises(MeasureError, match=r"no finished run has 'od'"):
         load(maximize=["od"])
     with pytest.raises(MeasureError, match=r"no finished run has 'f2'"):
         load(exclude_measures=["f2"])
-    with pytest.raises(MeasureError, match=r"no measure in common that can be used \(.*f1: excluded as asked"):
+    with pytest.raises(MeasureError, match=r"no measure in common to 2 finished runs that can be used \(.*f1: excluded as asked"):
         load(exclude_measures=["f1"])
     with pytest.raises(ValueError, match="both as minimised and as maximised"):
         load(minimize=["odd"], maximize=["odd"])
@@ -217,7 +218,7 @@ def test_measures_by_name(log):
 def test_no_measure_in_common_names_what_there_is(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
-    with pytest.raises(MeasureError, match=r"2 finished runs have no measure in common .*recall: 1 of 2.*f1: 1 of 2"):
+    with pytest.raises(MeasureError, match=r"in common to 2 finished .*recall: lacking in 1 of 2.*f1: lacking in 1 of 2"):
         load()
 
 
@@ -272,7 +273,7 @@ def test_filter_run_ids_and_several_experiments(log):
     assert [e["name"] for e in load_study(run_ids=[b]).source["experiments"]] == ["y"]
     with pytest.raises(NoRunsError, match=f"there is no run {b} in the selection"):
         load(run_ids=[a, b])
-    with pytest.raises(NoRunsError, match="is no run id"):
+    with pytest.raises(NoRunsError, match="no run id: "):
         load_study(run_ids=["' or 1=1"])
     with pytest.raises(NoRunsError, match="holds no run that can be used: no run fits"):
         load(filter_string="params.lr = '7'")
@@ -316,9 +317,10 @@ def test_foreign_runs_by_default_rules(log):
     assert study.values["f1"].to_dict() == {("x", "ml-knn"): 0.5, ("yeast", "SVC"): 0.6, ("x", "RF"): 0.7}
     assert study.runs["dataset_digest"].tolist() == ["", "1", "0"]
     notes = "\n".join(study.notes)
-    assert "Names of the methods come from run_name (1 runs), param:estimator_name (1 runs), tag:estimator_name (1 runs)" in notes
-    assert "Names of the datasets come from experiment (2 runs), input (1 runs)" in notes
-    assert "The metrics f1 were not logged by this project" in notes and "3 of 3 finished runs do not say" in notes
+    assert "Names of the methods come from run_name (1 run), param:estimator_name (1 run), tag:estimator_name (1 run)" in notes
+    assert "Names of the datasets come from experiment (2 runs), input (1 run)" in notes
+    assert "The metric f1 was not logged by this project and is taken for the measure of this name, which" in notes
+    assert "unknown for 3 of 3 finished runs" in notes
     assert left_out(study) == [("loss", "no direction is known; declare --min or --max")]
 
 
@@ -339,7 +341,7 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
     assert expected[::-1] in study.values.index
     assert (study.source["method_by"], study.source["dataset_by"]) == (method_by, dataset_by)
     if method_by == "tag:m":
-        assert [reason for _, reason in left_out(study)] == ["has no tag:m, which was to name its method"]
+        assert [reason for _, reason in left_out(study)] == ["no tag:m, which was to name the method"]
 
 
 @pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
@@ -355,7 +357,7 @@ def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
     assert load().datasets == ["test"]
     client.log_inputs(run_id, [DatasetInput(Dataset("test2", "3", "local", "{}"), [InputTag("mlflow.data.context", "test")])])
     assert load().datasets == ["x"]
-    with pytest.raises(NoRunsError, match="1 has no input, which was to name its dataset"):
+    with pytest.raises(NoRunsError, match="1 run: no input, which was to name the dataset"):
         load(dataset_by="input")
 
 
@@ -376,9 +378,11 @@ def test_what_of_foreign_runs_is_no_result(log):
     study = load()
     assert study.methods == ["search"]
     runs = [e for e in study.excluded if e.kind == "run"]
-    assert [e.reason for e in runs] == ["has status FAILED", "has status RUNNING", "has none of the measures",
-                                        "children of other runs are no results"]
-    assert runs[-1].name == "3 child runs" and runs[0].name.startswith("broken (")
+    assert [e.reason for e in runs] == ["status FAILED", "status RUNNING", "none of the measures"]
+    assert runs[0].name.startswith("broken (")
+    children = [e for e in study.excluded if e.kind == "child run"]
+    assert [e.name.split(" (")[0] for e in children] == ["child 0", "child 1", "child 2"]
+    assert {e.reason for e in children} == {"children of other runs are no results"}
 
 
 def test_strays_among_our_runs_need_a_rule(log):
@@ -386,7 +390,7 @@ def test_strays_among_our_runs_need_a_rule(log):
     log("keras", {"accuracy": 0.9, "f1": 0.5})
     study = load()
     assert study.methods == ["a"] and study.measures == ["recall", "f1"]
-    reason = "has no tag mleval.method; say how to read it with --method-by or --dataset-by"
+    reason = "no tag mleval.method; --method-by and --dataset-by say how to read such a run"
     assert [why for _, why in left_out(study, "run")] == [reason]
     both = load(dataset_by="experiment")
     assert both.methods == ["a", "keras"] and both.measures == ["f1"]
@@ -401,10 +405,10 @@ def test_our_own_children_count(log):
 def test_nothing_that_can_be_used_says_why(log):
     log("a", {"loss": 1})
     log("b", {"f1": 0.5}, status="FAILED")
-    with pytest.raises(NoRunsError, match="holds no run that can be used: 1 has none of the measures; 1 has status FAILED"):
+    with pytest.raises(NoRunsError, match="'x' in .* holds no run .* used: 1 run: none of the measures; 1 run: status FAILED"):
         load()
     log("c", tags=ours("c", "d", status="dnf"))
-    with pytest.raises(NoRunsError, match="none of the 1 selected runs finished"):
+    with pytest.raises(NoRunsError, match="of 1 selected run none finished"):
         load()
 
 

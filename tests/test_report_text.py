@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from report_cases import NASTY, PROVENANCE, nasty, published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
+from mlflow_mleval.report.data import as_dict, to_json
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
 from mlflow_mleval.report.tables import ranking_table
@@ -93,6 +95,13 @@ def test_pairs_of_one_dataset_say_why_there_are_none():
 def test_gaps_in_one_measure_are_tested_as_they_are():
     text = render_pairs(published(on="f1"))
     assert "Skillings–Mack χ²(11) = " in text
+
+
+def test_ids_of_runs_are_cut_on_a_terminal_and_whole_elsewhere():
+    whole = f"a on d (run {'0123456789abcdef' * 2})"
+    found = replace(published(), doubts=(f"Left out: run {whole}: status FAILED.",))
+    assert "run a on d (run 01234567…): status FAILED." in render_terminal(found)
+    assert whole in render_markdown(found) and whole in to_json(as_dict(found, PROVENANCE))
 
 
 def test_colour_only_where_asked():

@@ -15,7 +15,7 @@ def study():
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):
-    with pytest.raises(MissingResultsError, match=r"1 of 4 cells have no result \(b on d2\).*--missing worst"):
+    with pytest.raises(MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*--missing worst"):
         study.complete()
 
 

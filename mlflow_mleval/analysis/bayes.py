@@ -68,11 +68,10 @@ class BayesResult:
                 f"with {row.p_b:.3f}, practically equivalent with {row.p_equivalent:.3f}: {words.get(row.decision, 'undecided')}"
             )
         else:
-            count = t["decision"].value_counts()
+            n = t["decision"].value_counts().reindex(["a", "b", "equivalent", "undecided"], fill_value=0)
             found = (
-                f"of {len(t)} pairs {count.get('a', 0) + count.get('b', 0)} differ by more than {self.rope:g}, "
-                f"{count.get('equivalent', 0)} are practically equivalent and {count.get('undecided', 0)} undecided, each with "
-                f"probability {self.threshold:g}"
+                f"of {len(t)} pairs, with probability {self.threshold:g}: {n['a'] + n['b']} different by more than "
+                f"{self.rope:g}, {n['equivalent']} practically equivalent, {n['undecided']} undecided"
             )
         rests = {"signed-rank": "datasets drawn as these were", "correlated t": "normal differences on folds of this one dataset"}
         return f"{found}; this rests on {rests[self.test]} and is not corrected for the number of pairs."
@@ -212,7 +211,8 @@ def bayesian_t(
     if not ratio:
         warnings.append("Folds are taken as independent: where they share training data, this is too sure. Give a ratio.")
     if (scale == 0).any():
-        warnings.append(f"{int((scale == 0).sum())} of {len(a)} pairs differ by the same in every fold: taken for certain.")
+        same = f"{int((scale == 0).sum())} of {len(a)} pairs"
+        warnings.append(f"Taken for certain, because they differ by the same in every fold: {same}.")
     p_a = above(rope)
     p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
     return BayesResult(

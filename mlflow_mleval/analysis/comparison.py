@@ -31,7 +31,7 @@ from mlflow_mleval.analysis.ranks import (
 )
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
 
 FUSED = "fused"
@@ -351,18 +351,13 @@ def _doubts(
         per = pd.Series([d for d, _ in study.filled]).value_counts()
         where = ", ".join(f"{d} ({n})" for d, n in per.items())
         total = len(study.datasets) * len(study.methods)
+        are, were = ("is", "was") if len(study.filled) == 1 else ("are", "were")
+        why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
         doubts.append(
-            f"{len(study.filled)} of {total} results are missing (did not finish) and were given that dataset's worst value "
+            f"{len(study.filled)} of {total} results {are} missing{why} and {were} given that dataset's worst value "
             f"(policy worst): {where}."
         )
-    by_kind: dict[tuple[str, str], list[str]] = {}
-    for gone in study.excluded:
-        by_kind.setdefault((gone.kind, gone.reason), []).append(gone.name)
-    for (kind, reason), names in by_kind.items():
-        plural = "s" if len(names) > 1 else ""
-        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        doubts.append(f"Left out: {kind}{plural} {shown}: {reason}.")
-    doubts += [*study.notes, *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
+    doubts += [*left_out(study.excluded), *study.notes, *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
     for key in ("friedman", "nemenyi", "pairwise"):
         doubts += getattr(tests[key], "warnings", ())
     if tests["feasibility"] is not None:  # the verdict says this already

@@ -20,7 +20,7 @@ from mlflow_mleval.analysis.normality import MardiaResult, mardia
 from mlflow_mleval.analysis.protocol import MANY_FOLDS, Protocol, protocol_of, widest
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.study import Excluded, Study, some
+from mlflow_mleval.study import Excluded, Study, count, some
 from mlflow_mleval.validation import probability
 
 #: Measures that are tested together where none are named, the first of which a study has all.
@@ -288,7 +288,8 @@ def compare_folds(
     names = tests.measures
     values = values[..., [frame.columns.get_loc(name) for name in names]]
     if split is not None:
-        refusals["pairs"] = f"{int(split.sum())} pairs: {UNPAIRED}; paired=False (--unpaired) tests them, with less power"
+        pairs = count(int(split.sum()), "pair")
+        refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False (--unpaired) tests them, with less power"
     naive = None
     if not how.naive_refused:
         naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)
@@ -440,7 +441,7 @@ def _unpaired(digests: np.ndarray, methods: Sequence[str]) -> tuple[np.ndarray |
     notes = []
     if unknown := int((~known).sum()):
         notes.append(
-            f"{unknown} of {len(methods)} methods do not say how the data were split; their folds are taken as pairs because "
+            f"How the data were split is unknown for {unknown} of {len(methods)} methods; their folds are taken as pairs because "
             "they have the same numbers."
         )
     return (differ if differ.any() else None), notes

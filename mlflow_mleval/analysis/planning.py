@@ -61,7 +61,7 @@ class EquivalenceResult:
             are = "are" if row.equivalent else "are not shown to be"
             found = f"{row.method_a} and {row.method_b} {are} equivalent within {self.margin:g} (p={row.pvalue:.2g})"
         else:
-            found = f"{int(t['equivalent'].sum())} of {len(t)} pairs are equivalent within {self.margin:g}"
+            found = f"shown to be equivalent within {self.margin:g}: {int(t['equivalent'].sum())} of {len(t)} pairs"
         return f"{found}; a pair that is not shown equivalent need not differ: there may be too little data for either."
 
 
@@ -123,7 +123,8 @@ def equivalence(
     half = special.stdtrit(n - 1, 1 - alpha) * error
     warnings = []
     if (error == 0).any():
-        warnings.append(f"{int((error == 0).sum())} of {len(a)} pairs differ by the same in every row: taken for certain.")
+        same = f"{int((error == 0).sum())} of {len(a)} pairs"
+        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
     rows = pd.DataFrame({
         "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
         "high": mean + half, "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected,
@@ -334,7 +335,8 @@ def plan(
     if not ranked and not ratio:
         warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
     if (deviation == 0).any():
-        warnings.append(f"{int((deviation == 0).sum())} of {len(a)} pairs differ by the same in every row: taken for certain.")
+        same = f"{int((deviation == 0).sum())} of {len(a)} pairs"
+        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
     rows = pd.DataFrame({
         "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
         "high": mean + half, "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now,

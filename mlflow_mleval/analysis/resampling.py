@@ -21,7 +21,7 @@ from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import pair_differences
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.scatter import checked_ratio
-from mlflow_mleval.study import some
+from mlflow_mleval.study import count, some
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
@@ -143,7 +143,7 @@ def rank_confidence(
         needed = int(np.ceil(1 - np.log2(alpha)))
         warnings.append(f"{n} datasets cannot separate any pair: no p-value is below {smallest:.3g}. It takes {needed} datasets.")
     elif 1 / (made + 1) > alpha:
-        warnings.append(f"{made} draws cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
+        warnings.append(f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
     return RankConfidence(
         rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, bool(exact), seed, tuple(warnings)
     )
@@ -210,9 +210,9 @@ class RankBootstrap:
         low, high = int(np.floor(first.low)), int(np.ceil(first.high))
         stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
         return (
-            f"{self.table.index[0]} is first in {first.p_best:.0%} of {self.n_draws} draws of the folds and has {stays} in "
-            f"{1 - self.alpha:.0%} of them; this is about other splits of the same {len(self.ratios)} datasets, not about other "
-            "datasets."
+            f"{self.table.index[0]} is first in {first.p_best:.0%} of {count(self.n_draws, 'draw')} of the folds and has {stays} "
+            f"in {1 - self.alpha:.0%} of them; this is about other splits of the same {count(len(self.ratios), 'dataset')}, not "
+            "about other datasets."
         )
 
 
@@ -319,9 +319,9 @@ def _folds(fusion: Fusion, dataset: str, methods: Sequence[Hashable]) -> tuple[A
 def _doubts(fixed: Sequence[str], assumed: Sequence[str], unpaired: Sequence[str], without: int) -> tuple[str, ...]:
     found = []
     if fixed:
-        found.append(f"{len(fixed)} cells do not have all folds of their dataset and keep their values: {some(fixed)}.")
+        found.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
     if without:
-        found.append(f"{without} datasets have no folds to draw from and keep their ranks: the ranking varies too little.")
+        found.append(f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the ranking varies too little.")
     if assumed:
         found.append(f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need a ratio.")
     if unpaired:

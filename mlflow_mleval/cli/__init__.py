@@ -14,8 +14,8 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
 
-SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "methods",
-             "exclude_methods", "datasets", "exclude_datasets", "duplicates")
+SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "folds_by",
+             "methods", "exclude_methods", "datasets", "exclude_datasets", "duplicates")
 MEASURES = ("measures", "exclude_measures", "minimize", "maximize", "missing")
 FUSION = ("preference", "weights", "p", "q", "s", "drop_constant")
 TESTS = ("on", "alpha", "test", "correction", "ties", "control")

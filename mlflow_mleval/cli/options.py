@@ -75,6 +75,8 @@ selection = _group(
     click.option("--filter", "filter_string", default="", metavar="EXPR", help="MLflow's search syntax: \"params.lr = '0.1'\"."),
     click.option("--method-by", metavar="RULE", help="What names a run's method: tag:NAME, param:NAME, run_name, experiment."),
     click.option("--dataset-by", metavar="RULE", help="What names its dataset: the same, or input (the run's dataset input)."),
+    click.option("--folds-by", metavar="RULE", help="Where runs that others logged hold values by fold: children, steps, or "
+                 "key:PATTERN of their metrics, such as key:fold{fold}_{measure}."),
     _many("--method", "methods", help="Keep these methods only. Repeatable."),
     _many("--exclude-method", "exclude_methods", help="Leave this method out. Repeatable."),
     _many("--dataset", "datasets", help="Keep these datasets only. Repeatable."),
@@ -90,7 +92,7 @@ measures = _group(
     _many("--min", "minimize", help="Declare a metric of which the smaller value is better. Repeatable."),
     _many("--max", "maximize", help="Declare a metric of which the larger value is better. Repeatable."),
     click.option("--missing", type=click.Choice(["error", "worst", "drop-datasets", "drop-methods"]), default="error",
-                 show_default=True, help="What to do about methods that did not finish on a dataset."),
+                 show_default=True, help="What to do about methods without a result on a dataset."),
 )
 
 fusion = _group(

@@ -42,6 +42,7 @@ def compare_over(
 def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
     from mlflow_mleval.analysis.comparison import compare_all_folds
     from mlflow_mleval.report.over_folds import render_folds
+    from mlflow_mleval.study import left_out
     from mlflow_mleval.tracking.counts import load_folds
 
     say("reading runs …", quiet)
@@ -55,7 +56,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
-    notes = [*study.notes, *(f"Left out: {e.kind} {e.name}: {e.reason}." for e in study.excluded)]
+    notes = [*left_out(study.excluded), *study.notes]
     write(render_folds(found, absent, notes, origin, format, width()), filename, quiet)
     return any(f.pairs["significant"].any() for f in found.values())
 
@@ -63,13 +64,14 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
 def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
     from mlflow_mleval.analysis.instances import instance_tests
     from mlflow_mleval.report.over_instances import render_instances
+    from mlflow_mleval.study import left_out
     from mlflow_mleval.tracking.instances import instances_of
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
     wanted = selection.pop("measures")
     study = load_study(**selection)
-    found, absent, notes = {}, {}, list(study.notes)
+    found, absent, notes = {}, {}, [*left_out(study.excluded), *study.notes]
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)
         try:

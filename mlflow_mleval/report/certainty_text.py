@@ -143,8 +143,8 @@ def fold_sentence(dataset: str, measure: str, found: FoldCertainty) -> str:
     decided = found.bayes.table["decision"].value_counts()
     differ, same = decided.get("a", 0) + decided.get("b", 0), decided.get("equivalent", 0)
     return (
-        f"On {listed([dataset])} by {measure}: {differ} of {count(len(found.bayes.table), 'pair')} differ by more than "
-        f"{number(found.bayes.rope)} and {same} are equivalent, each with probability {found.bayes.threshold:g}."
+        f"On {listed([dataset])} by {measure}, of {count(len(found.bayes.table), 'pair')}, with probability "
+        f"{found.bayes.threshold:g}: {differ} different by more than {number(found.bayes.rope)}, {same} equivalent."
     )
 
 

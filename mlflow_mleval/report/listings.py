@@ -40,7 +40,7 @@ def render_runs(study: Study, format: str, width: int = 100) -> str:
     ]
     lines = [line for key, value in head for line in wrap(f"{key:<12} ", value, width)]
     if gaps:
-        lines += ["", "Results by dataset (● there, · did not finish or no run):", *_grid(study, set(gaps), width)]
+        lines += ["", *_grid(study, gaps, width)]
     out = Counter((e.kind, e.reason) for e in study.excluded)
     if out:
         lines += ["", "Left out:"]
@@ -140,17 +140,25 @@ def listing(names: Sequence[str], rows: Iterable[Sequence[str]], format: str, wi
     )
 
 
-def _grid(study: Study, gaps: set[tuple[str, str]], width: int) -> list[str]:
+def _grid(study: Study, gaps: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Which cells have a result, and why others have none."""
     names = [terminal(d) for d in study.datasets]
     wide = max(map(columns, names), default=0)
+    status = study.statuses()
+    mark = {cell: {"dnf": "·", "complete": "○"}.get(status.get(cell), "–") for cell in gaps}
+    meaning = {"·": "did not finish", "○": "without a value of some measure", "–": "no run" if status else "no result"}
+    used = "".join(f", {sign} {text}" for sign, text in meaning.items() if sign in mark.values())
+    head = f"Results by dataset (● there{used}):"
     if wide + 2 + len(study.methods) > width:
-        return [f"  {d}: {sum((d, m) not in gaps for m in study.methods)} of {len(study.methods)}" for d in names]
-    marks = ["".join("·" if (d, m) in gaps else "●" for m in study.methods) for d in study.datasets]
-    lost = [[m for m in study.methods if (d, m) in gaps] for d in study.datasets]
-    return [
-        shorten(f"  {pad(name, wide)} {mark}  {', '.join(map(terminal, missing))}".rstrip(), width)
-        for name, mark, missing in zip(names, marks, lost, strict=True)
-    ]
+        have = {d: sum((d, m) not in mark for m in study.methods) for d in study.datasets}
+        why = f" ({text})" if (text := study.why_empty(gaps)) else ""
+        return [f"Results by dataset{why}:", *(f"  {terminal(d)}: {n} of {len(study.methods)}" for d, n in have.items())]
+    marks = ["".join(mark.get((d, m), "●") for m in study.methods) for d in study.datasets]
+    lost = [[m for m in study.methods if (d, m) in mark] for d in study.datasets]
+    return [head, *(
+        shorten(f"  {pad(name, wide)} {row}  {', '.join(map(terminal, missing))}".rstrip(), width)
+        for name, row, missing in zip(names, marks, lost, strict=True)
+    )]
 
 
 def _as_dict(study: Study) -> dict:

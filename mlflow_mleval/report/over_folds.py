@@ -26,7 +26,7 @@ from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.sections.base import marked
 from mlflow_mleval.report.sections.folds import folds_section
 from mlflow_mleval.report.tables import to_csv
-from mlflow_mleval.report.terminal import grid
+from mlflow_mleval.report.terminal import grid, short_ids
 from mlflow_mleval.report.words import listed, origin
 
 #: Rows of a table for readers.
@@ -123,5 +123,5 @@ def render_folds(
         parts += ["\n".join(f"- {markdown(text)}" for text in notes)] if notes else []
         return "\n\n".join([*parts, "## Made from", markdown(origin(provenance))]) + "\n"
     text = render_folds_terminal(folds, absent, None, width)
-    lines = [line for note in notes for line in wrap("- ", note, width)]
+    lines = [line for note in notes for line in wrap("- ", short_ids(note), width)]
     return "\n".join([text, *([""] if lines else []), *lines, "", *wrap("", origin(provenance), width)])

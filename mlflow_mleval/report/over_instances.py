@@ -12,7 +12,7 @@ from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import aligned, markdown, pvalue, wrap
 from mlflow_mleval.report.markdown import table_parts
 from mlflow_mleval.report.tables import Column, ReaderTable, to_csv
-from mlflow_mleval.report.terminal import grid
+from mlflow_mleval.report.terminal import grid, short_ids
 from mlflow_mleval.report.words import listed, origin
 
 #: Rows of the table for readers.
@@ -82,7 +82,7 @@ def render_instances(
         lines += [*wrap("", f"On {listed([dataset])}: {tests.verdict()}", width), ""]
         lines += [*grid(instances_table(tests, ROWS), width), ""]
         lines += [line for text in tests.warnings for line in wrap("- ", text, width)]
-    lines += [line for text in [*lost, *notes] for line in wrap("- ", text, width)]
+    lines += [line for text in [*lost, *notes] for line in wrap("- ", short_ids(text), width)]
     return "\n".join([*lines, "", *wrap("", origin(provenance), width)])
 
 

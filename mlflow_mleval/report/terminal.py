@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,12 +106,21 @@ def _doubts(comparison: Comparison, width: int, head: Any) -> list[str]:
         return []
     lines = ["", head("Doubts")]
     for text in doubts[:DOUBTS]:
-        own = wrap("- ", text, width)
+        own = wrap("- ", short_ids(text), width)
         room = -(-DOUBT // width)
         lines += own if len(own) <= room else [*own[: room - 1], f"{own[room - 1].rpartition(' ')[0]} …"]
     if len(doubts) > DOUBTS:
         lines.append(f"- and {len(doubts) - DOUBTS} more, see the report")
     return lines
+
+
+def short_ids(text: str) -> str:
+    """The text with ids of runs cut to their beginning; JSON and HTML have them whole.
+
+    >>> short_ids("a on d (run 0123456789abcdef0123456789abcdef)")
+    'a on d (run 01234567…)'
+    """
+    return re.sub(r"\b([0-9a-f]{8})[0-9a-f]{24}\b", r"\1…", text)
 
 
 def _bold(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.report.escape import fixed, number, pvalue, shorten, terminal
+from mlflow_mleval.study import count
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {
@@ -67,7 +68,7 @@ def verdict(comparison: Comparison) -> list[Sentence]:
     leaders = leading(comparison)
     sentences = [_lead(comparison, leaders)]
     if comparison.decides == "none":
-        untested = "Whether that is more than chance cannot be tested with one dataset."
+        untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
         sentences.append(Sentence(untested, ("absent", "study.datasets")))
     else:
         sentences += [_evidence(comparison, leaders), *_overall(comparison), *_feasible(comparison)]
@@ -103,15 +104,6 @@ def leading(comparison: Comparison) -> list[str]:
     """The methods with the best mean rank: one, unless they tie."""
     mean = comparison.ranks.mean()[comparison.order]
     return [str(m) for m in mean.index[mean <= mean.iloc[0] + 1e-9]]
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> count(1, "measure"), count(1200, "method")
-    ('1 measure', '1,200 methods')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str:
@@ -574,8 +566,8 @@ def explain(comparison: Comparison) -> list[tuple[str, str]]:
         (
             bool(c.study.filled),
             "policy worst",
-            "A method that did not finish on a dataset gets the worst value that another reached there: not finishing counts as "
-            "being worst, whatever the reason.",
+            "A method without a result on a dataset gets the worst value that another reached there: having none counts as being "
+            "worst, whether it did not finish or was never run.",
         ),
     ]
     return [(word, text.strip()) for used, word, text in rows if used]

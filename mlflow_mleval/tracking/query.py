@@ -9,12 +9,15 @@ from datetime import datetime, timezone
 from difflib import get_close_matches
 
 import pandas as pd
+from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
-from mlflow_mleval.study import MISSING, Excluded, Missing, Study, some
+from mlflow_mleval.study import MISSING, Excluded, Missing, Study, count, some
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
 from mlflow_mleval.tracking.reading import CHILD, COLUMNS, Result, Rule, is_ours, read_run
 from mlflow_mleval.validation import one_of
 
@@ -32,6 +35,7 @@ def load_study(
     filter_string: str = "",
     method_by: str | None = None,
     dataset_by: str | None = None,
+    folds_by: str | None = None,
     missing: Missing = "error",
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -61,6 +65,10 @@ def load_study(
         What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment`` and, for
         the dataset, ``input`` (the dataset input). By default the tags ``mleval.method`` and ``mleval.dataset``; for runs
         without them the param or tag ``estimator_name``, else the run's name, and the dataset input, else the experiment.
+    folds_by : str, optional
+        Where runs that this project did not log hold values by fold: ``children`` (child runs, in the order in which they
+        started), ``steps`` (the steps of each metric; takes a request per run and measure) or a pattern of metric keys,
+        ``key:fold{fold}_{measure}``. Their mean is then the value of the run.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
         What the study does about methods without a result.
     minimize, maximize : iterable of str
@@ -97,6 +105,7 @@ def load_study(
     one_of(missing, "missing", MISSING)
     one_of(duplicates, "duplicates", ("latest", "error"))
     method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
+    fold_rule = None if folds_by is None else FoldRule(folds_by)
     choice = _Choice(measures, exclude_measures, minimize, maximize)
     client = store.connect()
     if run_ids and not experiment_ids and not experiment_names:
@@ -110,16 +119,22 @@ def load_study(
 
     excluded: list[Excluded] = []
     strict = method_by is None and dataset_by is None
-    results = _read(runs, names, method_rule, dataset_rule, choice, strict, excluded)
+    by_fold: dict[str, schema.FoldValues] = {}
+    if fold_rule is not None:
+        by_fold = fold_rule.values(client, [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags], choice.wanted)
+        if folds_by == "children":
+            runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold]
+    results = _read(runs, names, method_rule, dataset_rule, choice, strict, by_fold, excluded)
     if not results:
-        where = "the selection" if run_ids else f"experiment {some(map(repr, names.values()))}"
-        raise NoRunsError(f"{where} in {store.store_name()} holds no run that can be used: {_why_none(runs, excluded)}.")
+        experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
+        where, hold = ("the selection", "holds") if run_ids else (experiments, "holds" if len(names) == 1 else "hold")
+        raise NoRunsError(f"{where} in {store.store_name()} {hold} no run that can be used: {_why_none(runs, excluded)}.")
     results = _keep(results, "method", methods, exclude_methods)
     results = _keep(results, "dataset", datasets, exclude_datasets)
     results = _unique(results, duplicates, excluded)
     _check_comparable(results)
     used = choice.of(results, excluded)
-    folds, fold_notes = _folds(results, used)
+    folds, fold_notes = _folds(client, results, used)
     index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])
     values = pd.DataFrame({m: [r.values.get(m, math.nan) for r in results] for m in used}, index=index, dtype=float)
     read = {r.experiment_id for r in results}
@@ -138,6 +153,7 @@ def load_study(
             "filter": filter_string,
             "method_by": method_by or _rules(results, 0),
             "dataset_by": dataset_by or _rules(results, 1),
+            "folds_by": folds_by or f"tag:{schema.TAG_FOLDS}",
             "duplicates": duplicates,
             "runs_found": len(runs),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -170,11 +186,11 @@ class _Choice:
         """The measures to use; those left out are added to the list."""
         finished = [r for r in results if r.status == schema.COMPLETE]
         if not finished:
-            raise NoRunsError(f"none of the {len(results)} selected runs finished, so there is nothing to compare.")
+            raise NoRunsError(f"of {count(len(results), 'selected run')} none finished, so there is nothing to compare.")
         counts = Counter(m for r in finished for m in r.values)
         named = [m for m in (*self.declared, *(self.asked or ()), *self.exclude) if m not in SETS]
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
-            raise MeasureError(f"no finished run has {some(map(repr, absent))}; they have {some(sorted(counts))}.")
+            raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.")
         dropped = set(expand(self.exclude))
         wanted = [m for m in self.wanted if m not in dropped]
         used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
@@ -186,21 +202,23 @@ class _Choice:
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
             left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind == "measure")
-            raise MeasureError(f"the {len(finished)} finished runs have no measure in common that can be used ({left[:1000]}).")
+            raise MeasureError(
+                f"there is no measure in common to {count(len(finished), 'finished run')} that can be used ({left[:1000]})."
+            )
         return used
 
-    def _why_not(self, measure: str, count: int, finished: int, dropped: bool) -> str:
+    def _why_not(self, measure: str, having: int, finished: int, dropped: bool) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
         if dropped:
-            return "excluded as asked" if count else ""
+            return "excluded as asked" if having else ""
         if measure in self.wanted:
-            if count:
-                return f"{finished - count} of {finished} finished runs lack it"
-            return "no run has it" if self.asked is not None else ""
+            if having:
+                return f"lacking in {finished - having} of {finished} finished runs"
+            return "in no run" if self.asked is not None else ""
         if self.asked is not None:
             return ""
         if measure in MEASURES:
-            return "a cost, used only where --measure names it"
+            return "costs are used only where --measure names them"
         return "no direction is known; declare --min or --max"
 
 
@@ -210,7 +228,7 @@ def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
         return [filter_string]
     ids = list(dict.fromkeys(run_ids))
     if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
-        raise NoRunsError(f"{some(map(repr, wrong))} is no run id.")
+        raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
     parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
     chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
     return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
@@ -218,27 +236,23 @@ def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
 
 def _read(
     runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, choice: _Choice, strict: bool,
-    excluded: list[Excluded],
+    by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded],
 ) -> list[Result]:
     """The results among the runs, in the order in which they started; the others go to the list."""
     runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
     strict = strict and any(map(is_ours, runs))
     wanted = frozenset(choice.wanted)
-    results, children = [], 0
+    results = []
     for run in sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)):
-        found = read_run(run, experiments[run.info.experiment_id], method, dataset, wanted)
-        if found == CHILD:
-            children += 1
-        elif isinstance(found, str):
-            excluded.append(Excluded("run", f"{run.info.run_name} ({run.info.run_id})", found))
-        elif strict and not is_ours(run):
-            reason = f"has no tag {schema.TAG_METHOD}; say how to read it with --method-by or --dataset-by"
-            excluded.append(Excluded("run", f"{run.info.run_name} ({run.info.run_id})", reason))
+        experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
+        found = read_run(run, experiment, method, dataset, wanted, folds)
+        if not isinstance(found, str) and strict and not is_ours(run):
+            found = f"no tag {schema.TAG_METHOD}; --method-by and --dataset-by say how to read such a run"
+        if isinstance(found, str):
+            kind = "child run" if found == CHILD else "run"
+            excluded.append(Excluded(kind, f"{run.info.run_name} ({run.info.run_id})", found))
         else:
             results.append(found)
-    if children:
-        name = f"{children} child runs" if children > 1 else "1 child run"
-        excluded.append(Excluded("run", name, "children of other runs are no results"))
     return results
 
 
@@ -246,7 +260,7 @@ def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:
     if not excluded:
         return "it has none (reports apart)" if runs else "no run fits"
     reasons = Counter(e.reason for e in excluded)
-    return "; ".join(f"{n} {reason}" for reason, n in reasons.most_common(5))
+    return "; ".join(f"{count(n, 'run')}: {reason}" for reason, n in reasons.most_common(5))
 
 
 def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: Iterable[str]) -> list[Result]:
@@ -277,7 +291,7 @@ def _check_comparable(results: Sequence[Result]) -> None:
     stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
     groups = {c: [f"{r.method} on {r.dataset}" for r in stated if r.conventions == c] for c in {r.conventions for r in stated}}
     if len(groups) > 1:
-        which = "; ".join(f"{c}: {len(names)} runs ({some(names[:3])} …)" for c, names in sorted(groups.items()))
+        which = "; ".join(f"{c}: {count(len(names), 'run')} ({some(names, 3)})" for c, names in sorted(groups.items()))
         raise IncomparableRunsError(
             f"the runs were computed under different conventions for empty sets and ties: {which}. Their values do not compare; "
             f"choose those of one kind, for example --filter \"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'\"."
@@ -287,32 +301,40 @@ def _check_comparable(results: Sequence[Result]) -> None:
         raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by --filter.")
 
 
-def _folds(results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
+def _folds(client: MlflowClient, results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
     """Values by fold of the runs that carry them, and what a reader must know about them."""
     read: list[tuple[Result, schema.FoldValues]] = []
-    broken, rounded, omitted = [], [], []
+    pointers: dict[str, str] = {}
+    broken, rounded = [], []
     for r in results:
-        if not r.folds or r.status != schema.COMPLETE:
-            continue
-        try:
-            found = schema.decode_folds(r.folds)
-        except ValueError:
-            broken.append(r.name)
-            continue
+        found = r.by_fold
+        if found is None:
+            if not r.folds or r.status != schema.COMPLETE:
+                continue
+            try:
+                found = schema.decode_folds(r.folds)
+            except ValueError:
+                broken.append(r.name)
+                continue
         if found.omitted:
-            omitted.append(r.name)
-            continue
-        if found.digits:
+            pointers[r.run_id] = found.omitted
+        elif found.digits:
             rounded.append(r.name)
         read.append((r, found))
+    absent = []
+    if pointers:
+        there = elsewhere(client, pointers, used)
+        absent = [r.name for r, _ in read if r.run_id in there and there[r.run_id] is None]
+        read = [(r, there.get(r.run_id, found)) for r, found in read]
+        read = [(r, found) for r, found in read if found is not None]
     kept = [m for m in used if any(m in found.values for _, found in read)]
     index = [(r.dataset, r.method, fold) for r, found in read for fold in found.folds]
     columns = {m: [v for _, f in read for v in f.values.get(m, [math.nan] * len(f.folds))] for m in kept}
     notes = [
-        f"Values by fold of {len(names)} runs {what} ({some(names[:3])})."
+        f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
         for names, what in (
             (broken, "cannot be read and are not used"),
-            (omitted, "are too many for one tag and were not read"),
+            (absent, "are too many for one tag, and not where it says"),
             (rounded, "are rounded to few digits, because there are many"),
         )
         if names
@@ -330,24 +352,25 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
     notes = []
     finished = [r for r in results if r.status == schema.COMPLETE]
     if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
-        notes.append(
-            f"{unstated} of {len(finished)} finished runs do not say which conventions for empty sets and ties they follow."
-        )
+        runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
+        notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
     for i, what in enumerate(("method", "dataset")):
         if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
             notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
+        one = len(plain) == 1
         notes.append(
-            f"The metrics {some(plain)} were not logged by this project; they are taken for the measures of these names, "
+            f"The metric{'' if one else 's'} {some(plain)} {'was' if one else 'were'} not logged by this project and "
+            f"{'is' if one else 'are'} taken for the measure{'' if one else 's'} of {'this name' if one else 'these names'}, "
             "which may be defined otherwise."
         )
     for column, doubt in (
-        ("dataset_digest", "was not the same data in all runs"),
-        ("split_digest", "was not split in the same way in all runs, so that their folds are no pairs"),
+        ("dataset_digest", "the data were not the same in all runs"),
+        ("split_digest", "the data were not split in the same way in all runs, so that their folds are no pairs"),
     ):
         pairs = {(r.dataset, getattr(r, column)) for r in results if getattr(r, column)}
         if differing := [d for d, n in Counter(d for d, _ in sorted(pairs)).items() if n > 1]:
-            notes.append(f"{some(differing)} {doubt} (the tag mleval.{column} differs).")
+            notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
     return notes
 
 
@@ -372,4 +395,4 @@ def _value_notes(values: pd.DataFrame, choice: _Choice) -> list[str]:
 def _rules(results: Sequence[Result], i: int) -> str:
     """How names were found, with counts where there are several ways."""
     counts = Counter(r.named_by[i] for r in results)
-    return ", ".join(f"{rule} ({n} runs)" if len(counts) > 1 else rule for rule, n in counts.most_common())
+    return ", ".join(f"{rule} ({count(n, 'run')})" if len(counts) > 1 else rule for rule, n in counts.most_common())

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
@@ -18,7 +19,7 @@ from mlflow_mleval.tracking import schema
 _INFINITE = 1.7976931348623157e308
 #: The name that MLflow gives to a dataset input without one.
 _NAMELESS = "dataset"
-CHILD = "is a child of another run"
+CHILD = "children of other runs are no results"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
@@ -28,7 +29,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Result:
-    """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite."""
+    """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite.
+
+    Values by fold are in `folds` as our tag has them, or in `by_fold` as another rule found them.
+    """
 
     run_id: str
     experiment_id: str
@@ -49,6 +53,7 @@ class Result:
     bad: Mapping[str, float]
     folds: str
     profiles: Mapping[str, str]
+    by_fold: schema.FoldValues | None = None
 
     @property
     def name(self) -> str:
@@ -94,8 +99,10 @@ def is_ours(run: Run) -> bool:
     return schema.TAG_METHOD in run.data.tags
 
 
-def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str]) -> Result | str:
-    """The result that the run holds, or the reason why it holds none."""
+def read_run(
+    run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str], by_fold: schema.FoldValues | None = None
+) -> Result | str:
+    """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean."""
     tags = run.data.tags
     if newer := schema.newer_schema(tags):
         raise IncomparableRunsError(f"run {run.info.run_id} has {newer}")
@@ -103,16 +110,20 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
         return CHILD
     status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
     if status == schema.INCOMPLETE:
-        return "was written in part only; import or log it again"
+        return "written in part only; import or log again"
     if status not in (schema.COMPLETE, schema.DNF):
-        return f"has status {status}"
+        return f"status {status}"
     names = [rule.find(run, experiment) for rule in (method, dataset)]
     for rule, name in zip((method, dataset), names, strict=True):
         if name is None:
-            return f"has no {rule.rule}, which was to name its {rule.what}"
+            return f"no {rule.rule}, which was to name the {rule.what}"
     values, plain, bad = _values(run)
+    if by_fold is not None:
+        means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
+        values |= {m: v for m, v in means.items() if math.isfinite(v)}
+        plain = plain.union(MEASURES.keys() & means) if not is_ours(run) else plain
     if status == schema.COMPLETE and not is_ours(run) and set(wanted).isdisjoint(values):
-        return "has none of the measures"
+        return "none of the measures"
     return Result(
         run_id=run.info.run_id,
         experiment_id=run.info.experiment_id,
@@ -132,6 +143,7 @@ def read_run(run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Col
         bad=bad,
         folds=tags.get(schema.TAG_FOLDS, ""),
         profiles={kind: tags[key] for kind, key in schema.TAG_PROFILES.items() if key in tags},
+        by_fold=by_fold,
     )
 
 

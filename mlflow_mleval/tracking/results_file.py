@@ -68,7 +68,7 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
         try:
             frame = pd.read_parquet(io.BytesIO(content))
         except Exception as error:  # pyarrow raises many kinds for a damaged file
-            reason = " ".join(str(error).split())[:200]
+            reason = " ".join(str(error).split())[:200].rstrip(".")
             raise ImportFileError(f"{name} is not a parquet file that can be read: {reason}.") from error
         return _tidy(_from_frame(frame, name))
     return _tidy(_from_csv(content, name))

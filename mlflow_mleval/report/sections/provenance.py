@@ -17,9 +17,9 @@ from mlflow_mleval.report.words import CORRECTIONS, PREFERENCES, level
 
 _POLICIES = {
     "error": "none are missing",
-    "worst": "a method that did not finish on a dataset gets the worst value that any method reached there",
-    "drop-datasets": "only datasets on which every method finished",
-    "drop-methods": "only methods that finished on every dataset",
+    "worst": "a method without a result on a dataset gets the worst value that any method reached there",
+    "drop-datasets": "only datasets on which every method has a result",
+    "drop-methods": "only methods that have a result on every dataset",
 }
 _RANK_TIES = {"correct": "corrected for ties", "ignore": "without correction for ties, as in the papers"}
 
