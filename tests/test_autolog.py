@@ -561,6 +561,25 @@ def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs
     assert search.best_params_
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("order", ORDERS)
+def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order, depth):
+    """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes stay where it writes them."""
+    for step in ORDERS[order]:
+        step()
+    opened = [mlflow.start_run(nested=i > 0) for i in range(depth)]
+    model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3)
+    GridSearchCV(KNeighborsClassifier(3), {"n_neighbors": [1, 9]}, cv=3).fit(X, Y)
+    assert mlflow.active_run().info.run_id == opened[-1].info.run_id
+    for _ in opened:
+        mlflow.end_run()
+    found = {run.info.run_id: run for run in runs()}
+    assert len(found) == 2 and opened[-1].info.run_id in found
+    assert all(schema.TAG_FOLDS in run.data.tags and run.info.status == "FINISHED" for run in found.values())
+    assert schema.TAG_SELECTED not in found.pop(opened[-1].info.run_id).data.tags
+    assert [run.data.tags[schema.TAG_SELECTED] for run in found.values()] == ["2"]
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_everything_is_restored_in_any_order(client, order, ours_first):
@@ -702,7 +721,10 @@ def test_nothing_is_kept_alive(client):
 # ---- imported earlier ------------------------------------------------------------------------------------------------
 
 
-def test_functions_imported_earlier_are_named_once(monkeypatch):
+@pytest.mark.parametrize("beside_mlflow", [False, True])
+def test_functions_imported_earlier_are_named_once(monkeypatch, beside_mlflow):
+    if beside_mlflow:  # the names are then those of its wrappers
+        mlflow_on()
     script = types.ModuleType("script")
     script.cv, script.f1_score = model_selection.cross_validate, metrics.f1_score
     monkeypatch.setitem(sys.modules, "script", script)
