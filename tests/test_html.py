@@ -7,12 +7,13 @@ from functools import cache
 from html.parser import HTMLParser
 
 import pytest
+from fold_cases import three_methods
 from report_cases import NASTY, PROVENANCE, nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.html import render_html
-from mlflow_mleval.report.references import REFERENCES
+from mlflow_mleval.report.references import REFERENCES, bibliography
 from mlflow_mleval.report.words import verdict
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -133,6 +134,17 @@ def test_bibtex_of_the_methods_that_were_used_and_no_others():
     assert "dunn1961" in control and "nemenyi1963" not in control
     single = keys(render(compare(study_of(2, 1, measures=("f1",)))))
     assert single == {"brans1985", "eftimov2019", "madjarov2012"}
+
+
+def test_what_tests_over_folds_rest_on_is_cited_where_there_are_folds():
+    def cited(c):
+        return {r.cite for r in bibliography(c)}
+
+    over_folds = {"Hotelling 1931", "Yıldız & Alpaydın 2014", "Nadeau & Bengio 2003", "Wilks 1932", "Mardia 1970"}
+    beyond = {"Benavoli et al. 2017", "Schuirmann 1987", "Mogstad et al. 2024"}
+    assert not (over_folds | beyond) & cited(published())
+    assert over_folds <= cited(compare(three_methods())) and not beyond & cited(compare(three_methods()))
+    assert over_folds | beyond <= cited(compare(three_methods(), rope=0.01))
 
 
 def test_bibtex_entries_are_whole():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs
 from mlflow_mleval.measures.registry import HUELLERMEIER, KOSMOPOULOS, MADJAROV, MEASURES
 
 
@@ -86,6 +87,38 @@ REFERENCES = {
     "skillings": _entry("Skillings & Mack 1981", "article", "skillings1981", author="Skillings, John H. and Mack, Gregory A.",
                         title="On the Use of a {Friedman}-Type Statistic in Balanced and Unbalanced Block Designs",
                         journal="Technometrics", volume="23", number="2", pages="171--177", year="1981"),
+    "hotelling": _entry("Hotelling 1931", "article", "hotelling1931", author="Hotelling, Harold",
+                        title="The Generalization of {Student's} Ratio", journal="The Annals of Mathematical Statistics",
+                        volume="2", number="3", pages="360--378", year="1931"),
+    "yildiz": _entry("Yıldız & Alpaydın 2014", "misc", "yildiz2014", author="Y{\\i}ld{\\i}z, Olcay Taner and Alpayd{\\i}n, Ethem",
+                     title="Multivariate Comparison of Classification Algorithms", eprint="1409.4566", archiveprefix="arXiv",
+                     year="2014"),
+    "alpaydin": _entry("Alpaydın 1999", "article", "alpaydin1999", author="Alpayd{\\i}n, Ethem",
+                       title="Combined 5 {\\texttimes} 2 cv {F} Test for Comparing Supervised Classification Learning Algorithms",
+                       journal="Neural Computation", volume="11", number="8", pages="1885--1892", year="1999"),
+    "nadeau": _entry("Nadeau & Bengio 2003", "article", "nadeau2003", author="Nadeau, Claude and Bengio, Yoshua",
+                     title="Inference for the Generalization Error", journal="Machine Learning", volume="52", number="3",
+                     pages="239--281", year="2003"),
+    "wilks": _entry("Wilks 1932", "article", "wilks1932", author="Wilks, Samuel S.",
+                    title="Certain Generalizations in the Analysis of Variance", journal="Biometrika", volume="24",
+                    number="3/4", pages="471--494", year="1932"),
+    "mardia": _entry("Mardia 1970", "article", "mardia1970", author="Mardia, Kanti V.",
+                     title="Measures of Multivariate Skewness and Kurtosis with Applications", journal="Biometrika",
+                     volume="57", number="3", pages="519--530", year="1970"),
+    "tutorial": _entry("Benavoli et al. 2017", "article", "benavoli2017",
+                       author="Benavoli, Alessio and Corani, Giorgio and Dem{\\v{s}}ar, Janez and Zaffalon, Marco",
+                       title="Time for a Change: a Tutorial for Comparing Multiple Classifiers Through {Bayesian} Analysis",
+                       journal="Journal of Machine Learning Research", volume="18", number="77", pages="1--36", year="2017"),
+    "schuirmann": _entry("Schuirmann 1987", "article", "schuirmann1987", author="Schuirmann, Donald J.",
+                         title="A Comparison of the Two One-Sided Tests Procedure and the Power Approach for Assessing the "
+                               "Equivalence of Average Bioavailability",
+                         journal="Journal of Pharmacokinetics and Biopharmaceutics", volume="15", number="6",
+                         pages="657--680", year="1987"),
+    "mogstad": _entry("Mogstad et al. 2024", "article", "mogstad2024",
+                      author="Mogstad, Magne and Romano, Joseph P. and Shaikh, Azeem M. and Wilhelm, Daniel",
+                      title="Inference for Ranks with Applications to Mobility across Neighbourhoods and Academic Achievement "
+                            "across Countries", journal="The Review of Economic Studies", volume="91", number="1",
+                      pages="476--518", year="2024"),
     MADJAROV: _entry("Madjarov et al. 2012", "article", "madjarov2012",
                      author="Madjarov, Gjorgji and Kocev, Dragi and Gjorgjevikj, Dejan and D{\\v{z}}eroski, Sa{\\v{s}}o",
                      title="An Extensive Experimental Comparison of Methods for Multi-label Learning",
@@ -125,6 +158,16 @@ _METHODS = {
     "redundancy filter": ("drops one of each pair of measures whose correlation, averaged over datasets, exceeds the threshold",
                           ("eftimov", "kuhn")),
     "rank acceptability": ("how often a method takes a rank under weights drawn uniformly from all weights", ("smaa",)),
+    "Hotelling's T²": ("tests a pair on several measures at once over the folds of a dataset", ("hotelling", "yildiz")),
+    "combined 5x2 cv test": ("the same for five repetitions of two folds", ("alpaydin", "yildiz")),
+    "correction for shared training data": ("widens the variance over folds by n_test/n_train, because training parts overlap",
+                                            ("nadeau",)),
+    "MANOVA": ("tests all methods together on several measures, and learns the combinations that tell them apart",
+               ("wilks", "yildiz")),
+    "Mardia": ("tests whether what is left of fold and method looks normal", ("mardia",)),
+    "Bayesian tests": ("how probable it is that one method is better by more than the limit, or neither", ("tutorial",)),
+    "equivalence": ("two one-sided tests show that a difference is below the limit", ("schuirmann",)),
+    "possible ranks": ("ranks of the mean that no test of all pairs together excludes", ("mogstad",)),
 }  # fmt: skip
 
 
@@ -138,6 +181,9 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     control = c.options["control"] is not None
     tested = c.friedman is not None
     several = len(c.study.measures) > 1
+    folds, beyond = c.folds.values(), c.beyond
+    five = [isinstance(f.tests, FiveByTwoPairs) for f in folds]
+    by_fold = [part for parts in beyond.by_fold.values() for part in parts.values()] if beyond is not None else []
     used = {
         "entropy weights": several and c.options["weights"] == "entropy",
         "GAIA plane": has_plane(c),
@@ -153,6 +199,14 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
         "pairwise matrix": c.pairwise is not None,
         "redundancy filter": c.redundancy is not None,
         "rank acceptability": several and c.stability is not None,
+        "Hotelling's T²": not all(five),
+        "combined 5x2 cv test": any(five),
+        "correction for shared training data": any(f.protocol.ratio is not None for f in folds),
+        "MANOVA": any(f.manova is not None for f in folds),
+        "Mardia": any(f.mardia is not None for f in folds),
+        "Bayesian tests": beyond is not None and (beyond.bayes is not None or bool(by_fold)),
+        "equivalence": beyond is not None and (beyond.equivalence is not None or any(p.equivalence for p in by_fold)),
+        "possible ranks": beyond is not None and beyond.ranks is not None,
     }
     for name, (line, keys) in _METHODS.items():
         if used.get(name, True):
