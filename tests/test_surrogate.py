@@ -223,6 +223,18 @@ def test_repeated_cross_validation_is_tested_by_its_own_ratio(client):
     pd.testing.assert_frame_equal(found.best, best_surrogates(found.by_fold, ratio=0.5))
 
 
+def test_a_run_without_room_for_its_folds_leaves_no_uncertainty(client):
+    found = mleval.surrogate_study(X, Y, **STUDY)
+    tag = schema.decode_profile(client.get_run(found.runs[2]).data.tags[schema.TAG_PROFILE])
+    together = np.sum([row + [0] * (5 - len(row)) for row in tag.rows], axis=0).tolist()
+    pooled = {"schema": 1, "n_labels": 4, "pooled": True, "counts": [together]}
+    client.set_tag(found.runs[2], schema.TAG_PROFILE, json.dumps(pooled))
+    loaded = mleval.load_surrogate_study("surrogates", "made")
+    np.testing.assert_allclose(loaded.losses, found.losses, rtol=1e-12)
+    assert loaded.n_folds == 1 and set(loaded.best["not_separated"]) == {(1, 2, 3, 4)}
+    assert any("folds together" in text for text in loaded.warnings) and "folds together" in loaded.files()["surrogates.html"]
+
+
 # ---- which surrogates may be the best --------------------------------------------------------------------------------
 
 

@@ -29,13 +29,14 @@ from mlflow_mleval.analysis.protocol import protocol_of
 from mlflow_mleval.analysis.surrogates import best_surrogates
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.measures.dependence import binomial_weights, profile_from_histogram
+from mlflow_mleval.measures.dependence import binomial_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.report.escape import markdown, terminal
 from mlflow_mleval.report.figures.heatmap import surrogate_differences
 from mlflow_mleval.report.surrogates import surrogate_files, surrogate_sentences
 from mlflow_mleval.study import some
 from mlflow_mleval.tracking import reports, schema, store
+from mlflow_mleval.tracking.profiles import load_profiles
 from mlflow_mleval.training.fingerprint import Fingerprint
 from mlflow_mleval.training.log import check_name, log_evaluation
 from mlflow_mleval.validation import binary_matrix, one_of
@@ -241,7 +242,7 @@ def surrogate_study(
 
 
 def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0.05) -> SurrogateStudy:
-    """The surrogate study of a dataset from its runs, by one search.
+    """The surrogate study of a dataset from the runs that an experiment holds.
 
     Parameters
     ----------
@@ -272,20 +273,27 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
             f"the runs of the surrogate study of {dataset!r} in {experiment_name!r} are of different data, folds or numbers of "
             "neighbours. Delete those that do not belong to it."
         )
-    by_fold, warnings = _losses(held)
-    n_folds = by_fold.index.get_level_values("fold").nunique()
-    sizes = schema.decode_fold_sizes(next(iter(held.values())).data.tags.get(schema.TAG_FOLD_SIZES, ""))
-    protocol = protocol_of(n_folds, sizes["n_train"] or None, sizes["n_test"] or None)
+    surrogates = {run.data.tags[schema.TAG_METHOD]: k for k, run in held.items()}
+    profiles = load_profiles(experiment_ids=[experiment.experiment_id], run_ids=[run.info.run_id for run in held.values()])
+    targets = range(1, profiles.n_labels[dataset] + 1)
+    losses = profiles.losses(dataset, parameters=targets).rename(index=surrogates).sort_index()
+    by_fold = profiles.by_fold(dataset, parameters=targets).rename(index=surrogates, level=0).sort_index()
+    if by_fold.index.get_level_values(0).nunique() < len(losses):  # some run had no room for its folds
+        by_fold = pd.concat({0: losses}).swaplevel()
+    losses.index.name, losses.columns.name = "surrogate", "target"
+    by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
+    sizes = profiles.runs.iloc[0]
+    protocol = protocol_of(by_fold.index.get_level_values("fold").nunique(), sizes["n_train"] or None, sizes["n_test"] or None)
     return SurrogateStudy(
         dataset=dataset,
-        losses=by_fold.groupby(level="surrogate").mean(),
+        losses=losses,
         by_fold=by_fold,
         best=best_surrogates(by_fold, ratio=protocol.ratio, alpha=alpha),
         n_neighbors=next(iter(identities.values()))["n_neighbors"],
         alpha=alpha,
         runs={k: run.info.run_id for k, run in held.items()},
         experiment=experiment_name,
-        warnings=tuple(warnings),
+        warnings=(*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items())),
     )
 
 
@@ -336,23 +344,6 @@ def _refuse_other(held: Mapping[int, Run], dataset: str, identity: Mapping[str, 
                 f"the experiment holds runs of a surrogate study of {dataset!r} with other {some(other)}, such as "
                 f"{run.info.run_id}. Choose another name of the dataset or another experiment, or delete these runs."
             )
-
-
-def _losses(held: Mapping[int, Run]) -> tuple[pd.DataFrame, list[str]]:
-    """Loss by target, index (surrogate, fold), from the counts that the runs carry; and what a reader must know."""
-    rows, warnings = {}, []
-    for k, run in held.items():
-        if (text := run.data.tags.get(schema.TAG_PROFILE)) is None:
-            raise IncomparableRunsError(f"run {run.info.run_id} has no tag {schema.TAG_PROFILE}: too many labels.")
-        tag = schema.decode_profile(text)
-        if tag.pooled:
-            warnings.append(f"The run of surrogate {k} holds its folds together: nothing can be said about uncertainty.")
-        for fold, counts in zip(tag.folds or [0], tag.rows, strict=True):
-            histogram = np.pad(counts, (0, tag.n_labels + 1 - len(counts)))
-            rows[k, fold] = profile_from_histogram(histogram).losses
-    index = pd.MultiIndex.from_tuples(rows, names=["surrogate", "fold"])
-    n_labels = len(next(iter(rows.values())))
-    return pd.DataFrame(list(rows.values()), index, pd.RangeIndex(1, n_labels + 1, name="target")), warnings
 
 
 def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
