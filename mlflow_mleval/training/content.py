@@ -33,7 +33,7 @@ _STEPS = 100
 _LABELS = 2_000
 #: With more labels times folds than these, the whole Evaluation is too large to travel as JSON; tables hold its counts.
 _CELLS = 1_000_000
-#: Whole numbers, because steps are; evenly spread on a logarithmic axis.
+#: Exponents that are logged as steps: whole numbers, evenly spread on a logarithmic axis.
 _ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 
 
@@ -101,11 +101,16 @@ class RunContent:
         n_labels = len(self.ev.label_names)
         return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
 
+    @cached_property
+    def alphas(self) -> list[int]:
+        """Up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's linear axis would hide the curve."""
+        return [a for a in _ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
+
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles and what was evaluated, as metrics."""
         found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
         for kind in self.kinds:
-            for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", _ALPHAS, "alphas")):
+            for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", self.alphas, "alphas")):
                 losses = self.losses(family, kind, **{name: steps}).mean(axis=0).tolist()
                 found[schema.PROFILE_PREFIXES[kind] + family] = dict(zip(steps, losses, strict=True))
         return found
