@@ -1,12 +1,14 @@
 """The Comparison: which test may speak, what it says, and the doubts beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Excluded, Study
 
 
 def study_of(n_methods, n_datasets, seed=0, gap=0.0, measures=("f1", "hamming_loss")):
@@ -74,6 +76,12 @@ def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
     found = compare(Study(values, study.directions, "worst"), on="f1")
     assert any("1 of 24 results is missing and was given" in d for d in found.doubts)
     assert found.skillings_mack.pvalue < 0.05
+
+
+def test_doubts_about_the_values_come_before_what_was_left_out():
+    excluded = (Excluded("run", "r", "status FAILED"),)
+    study = replace(study_of(3, 4), notes=("The metric f1 was not logged here.",), excluded=excluded)
+    assert compare(study).doubts[:2] == ("The metric f1 was not logged here.", "Left out: run r: status FAILED.")
 
 
 def test_bad_requests_are_named():

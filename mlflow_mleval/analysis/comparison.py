@@ -357,7 +357,7 @@ def _doubts(
             f"{len(study.filled)} of {total} results {are} missing{why} and {were} given that dataset's worst value "
             f"(policy worst): {where}."
         )
-    doubts += [*left_out(study.excluded), *study.notes, *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
+    doubts += [*study.notes, *left_out(study.excluded), *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
     for key in ("friedman", "nemenyi", "pairwise"):
         doubts += getattr(tests[key], "warnings", ())
     if tests["feasibility"] is not None:  # the verdict says this already

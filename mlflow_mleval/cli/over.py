@@ -56,7 +56,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
-    notes = [*left_out(study.excluded), *study.notes]
+    notes = [*study.notes, *left_out(study.excluded)]
     write(render_folds(found, absent, notes, origin, format, width()), filename, quiet)
     return any(f.pairs["significant"].any() for f in found.values())
 
@@ -71,7 +71,7 @@ def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, 
     say("reading runs …", quiet)
     wanted = selection.pop("measures")
     study = load_study(**selection)
-    found, absent, notes = {}, {}, [*left_out(study.excluded), *study.notes]
+    found, absent, notes = {}, {}, [*study.notes, *left_out(study.excluded)]
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)
         try:

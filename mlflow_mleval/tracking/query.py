@@ -23,6 +23,8 @@ from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
+#: Measures whose names mean something else nearly everywhere: accuracy is the share of right instances, not the Jaccard index.
+_OTHERWISE = frozenset({"accuracy"})
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
 
@@ -75,7 +77,8 @@ def load_study(
         Metrics of which the smaller or the larger value is better; needed for those that the registry does not know.
     measures : iterable of str, optional
         Measures or sets of measures to use. Default: every known measure (costs apart) and every declared one that all
-        finished runs have.
+        finished runs have; a metric `accuracy` that this project did not log, though, only where it is named here or
+        declared, since it is hardly the Jaccard index of label sets that the registry knows.
     exclude_measures : iterable of str
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
@@ -192,10 +195,14 @@ class _Choice:
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
             raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.")
         dropped = set(expand(self.exclude))
-        wanted = [m for m in self.wanted if m not in dropped]
+        foreign = {m for r in finished for m in r.plain} & _OTHERWISE - {*self.declared, *(self.asked or ())} - dropped
+        wanted = [m for m in self.wanted if m not in dropped | foreign]
         used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
         for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
-            if m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
+            if m in foreign:
+                reason = f"others log another quantity by this name; --max {m} takes it as it is"
+                excluded.append(Excluded("measure", m, reason))
+            elif m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
                 excluded.append(Excluded("measure", m, reason))
         for r in finished:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
@@ -351,12 +358,6 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
     """Doubts about what the runs say of themselves."""
     notes = []
     finished = [r for r in results if r.status == schema.COMPLETE]
-    if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
-        runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
-        notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
-    for i, what in enumerate(("method", "dataset")):
-        if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
-            notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
         one = len(plain) == 1
         notes.append(
@@ -364,6 +365,12 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
             f"{'is' if one else 'are'} taken for the measure{'' if one else 's'} of {'this name' if one else 'these names'}, "
             "which may be defined otherwise."
         )
+    if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
+        runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
+        notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
+    for i, what in enumerate(("method", "dataset")):
+        if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
+            notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     for column, doubt in (
         ("dataset_digest", "the data were not the same in all runs"),
         ("split_digest", "the data were not split in the same way in all runs, so that their folds are no pairs"),
