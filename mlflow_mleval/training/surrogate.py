@@ -25,7 +25,6 @@ from scipy import sparse
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_array, check_consistent_length
 
-from mlflow_mleval.analysis.protocol import protocol_of
 from mlflow_mleval.analysis.surrogates import best_surrogates
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
@@ -282,13 +281,13 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
         by_fold = pd.concat({0: losses}).swaplevel()
     losses.index.name, losses.columns.name = "surrogate", "target"
     by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
-    sizes = profiles.runs.iloc[0]
-    protocol = protocol_of(by_fold.index.get_level_values("fold").nunique(), sizes["n_train"] or None, sizes["n_test"] or None)
+    n_train, n_test = profiles.runs.iloc[0][["n_train", "n_test"]]
+    ratio = sum(n_test) / sum(n_train) if n_train else None
     return SurrogateStudy(
         dataset=dataset,
         losses=losses,
         by_fold=by_fold,
-        best=best_surrogates(by_fold, ratio=protocol.ratio, alpha=alpha),
+        best=best_surrogates(by_fold, ratio=ratio, alpha=alpha),
         n_neighbors=next(iter(identities.values()))["n_neighbors"],
         alpha=alpha,
         runs={k: run.info.run_id for k, run in held.items()},
