@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -126,14 +127,17 @@ def test_options_reach_the_tests_over_folds():
 
 def test_the_verdict_says_what_the_folds_say():
     several = " ".join(s.text for s in verdict(compare(three_methods())))
-    assert "Tests over folds separate 4 of 6 pairs on 2 datasets." in several
+    assert "Tests over folds by precision and recall together separate 4 of 6 pairs on 2 datasets." in several
     one = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10)
     assert "Over its 10 folds, by precision and recall together, LP is separated from BR." in " ".join(
         s.text for s in verdict(compare(one))
     )
     few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
     doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
-    assert "not to be trusted" in " ".join(s.text for s in verdict(doubtful))
+    assert "(in doubt: see the tests by fold)." in " ".join(s.text for s in verdict(doubtful))
+    mixed = replace(doubtful, folds={"four folds": doubtful.folds["birds"], **compare(three_methods()).folds})
+    said = " ".join(s.text for s in verdict(mixed))
+    assert "separate 5 of 7 pairs on 3 datasets (in doubt on four folds: see the tests by fold)." in said
 
 
 def test_json_holds_what_the_tests_hold():

@@ -15,7 +15,7 @@ from mlflow_mleval.analysis.planning import EquivalenceResult, Plan
 from mlflow_mleval.report.escape import NONE, aligned, fixed, number, pvalue
 from mlflow_mleval.report.folds_text import NOT_TRUSTED
 from mlflow_mleval.report.tables import Column, ReaderTable
-from mlflow_mleval.report.words import count, listed
+from mlflow_mleval.report.words import capitalised, count, listed
 
 #: A probability in words of a table.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
@@ -26,7 +26,7 @@ def certainty_sentences(c: Comparison) -> list[str]:
     found = c.beyond
     what = "net flow φ" if c.on == FUSED else c.on
     parts = (found.bayes, found.equivalence, found.plan, found.ranks, found.bootstrap)
-    said = [text[:1].upper() + text[1:] for text in (part.verdict() for part in parts if part is not None)]
+    said = [capitalised(part.verdict(), c.order) for part in parts if part is not None]
     said.insert(0, f"Differences of {what} up to {number(found.rope)} count as too small to matter.")
     names = {
         "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "ranks": "Possible ranks",

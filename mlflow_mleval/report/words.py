@@ -85,9 +85,13 @@ def _by_fold(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
     if not c.folds:
         return []
     pairs = [found.pairs for found in c.folds.values()]
-    doubted = " (not to be trusted without reading the doubts about them)" if not all(p["reliable"].all() for p in pairs) else ""
+    shaky = [dataset for dataset, found in c.folds.items() if not found.pairs["reliable"].all()]
+    where = "" if len(pairs) == 1 else " on all" if len(shaky) == len(pairs) else f" on {listed(shaky)}" if shaky else ""
+    doubted = f" (in doubt{where}: see the tests by fold)" if shaky else ""
     total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
-    text = f"Tests over folds separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
+    measures = {tuple(found.measures) for found in c.folds.values()}
+    by = f" by {_together(next(iter(measures)))}" if len(measures) == 1 else ""
+    text = f"Tests over folds{by} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
     if len(pairs) == 1 and len(leaders) == 1:
         found = next(iter(c.folds.values()))
         others = [m for m in found.methods if m != leaders[0]]
@@ -95,9 +99,13 @@ def _by_fold(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
             behind = [m for m in others if found.separated.loc[leaders[0], m]]
             whom = listed(behind) if behind else "no other method"
             whom = f"all {len(others)} others" if len(behind) == len(others) > 1 else whom
-            joined = f"{listed(found.measures)}{' together' if len(found.measures) > 1 else ''}"
-            text = f"Over its {count(found.n_folds, 'fold')}, by {joined}, {listed(leaders)} is separated from {whom}"
+            over = f"Over its {count(found.n_folds, 'fold')}, by {_together(found.measures)}"
+            text = f"{over}, {listed(leaders)} is separated from {whom}"
     return [Sentence(f"{text}{doubted}.", ("folds",))]
+
+
+def _together(measures: Sequence[str]) -> str:
+    return f"{listed(measures)}{' together' if len(measures) > 1 else ''}"
 
 
 def leading(comparison: Comparison) -> list[str]:
@@ -423,8 +431,16 @@ def new_doubts(comparison: Comparison) -> list[str]:
     """The doubts, capitalised, without what the verdict has said already."""
     said = comparison.feasibility.message if comparison.feasibility is not None else None
     names = {*comparison.study.methods, *comparison.study.datasets, *comparison.study.measures}
-    rest = [text for text in comparison.doubts if text != said]
-    return [text if text.split(" ")[0] in names else text[:1].upper() + text[1:] for text in rest]
+    return [capitalised(text, names) for text in comparison.doubts if text != said]
+
+
+def capitalised(text: str, names: Iterable[str]) -> str:
+    """The text with a capital, unless it begins with one of the names, which stay as they are.
+
+    >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
+    ('random forest leads', 'Two lead')
+    """
+    return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]
 
 
 def omnibus(comparison: Comparison) -> list[str]:
