@@ -363,6 +363,6 @@ def _doubts(
     if tests["feasibility"] is not None:  # the verdict says this already
         doubts = [d for d in doubts if d != tests["feasibility"].message]
     omnibus = tests["friedman"]
-    if omnibus is not None and tests["separated"] and omnibus.iman_davenport_pvalue > tests["nemenyi"].alpha:
+    if omnibus is not None and tests["separated"] and omnibus.best_pvalue > tests["nemenyi"].alpha:
         doubts.append("Pairs are separated although the Friedman test over all methods finds no difference.")
     return tuple(dict.fromkeys(doubts))
