@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Hashable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.folds import COUNTS as BETTER
 from mlflow_mleval.errors import MeasureError, MissingResultsError
 from mlflow_mleval.study import Study, some
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.fold_sources import at_once, parquet
 from mlflow_mleval.tracking.query import load_study
 
 COUNTS = ("tp", "fp", "fn", "tn")
-#: Downloads at a time.
-_AT_ONCE = 8
 
 
 def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
@@ -44,10 +39,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     """
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
-    with store.store_errors("read"):
-        client = store.connect()
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            tables = list(pool.map(lambda run_id: _counts(client, run_id), runs["run_id"]))
+    client = store.connect()
+    tables = at_once(lambda run_id: parquet(client, run_id, schema.ARTIFACT_COUNTS), runs["run_id"])
     parts, without = [], []
     for run, table in zip(runs.itertuples(), tables, strict=True):
         if table is not None and wanted is not None:
@@ -88,16 +81,3 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
         return load_study(measures=[*others, *COUNTS], **ways, **selection)
     except MeasureError:
         return with_counts(load_study(measures=others or None, **selection))
-
-
-def _counts(client: MlflowClient, run_id: str) -> pd.DataFrame | None:
-    """The run's table of counts by fold and label, or None where it has none."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return pd.read_parquet(client.download_artifacts(run_id, schema.ARTIFACT_COUNTS, folder))
-        except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return None
-            raise
-        except FileNotFoundError:
-            return None
