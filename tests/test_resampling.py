@@ -93,7 +93,7 @@ def test_sets_hold_the_true_ranks_with_their_confidence():
 
 def test_few_datasets_are_said_to_separate_nothing():
     found = rank_confidence(table(n=4, step=5.0))
-    assert "cannot separate any pair" in found.warnings[0] and "It takes 6 datasets" in found.warnings[0]
+    assert "4 datasets cannot narrow them" in found.warnings[0] and "it takes 6." in found.warnings[0]
     assert rank_confidence(table(n=6, m=2, step=9.0)).pairs["pvalue"].item() == 2 / 2**6
     assert found.verdict().startswith("With confidence 0.95 for all 4 methods at once, the best is one of 4 (a, b, c, d);")
     assert "is the best;" in rank_confidence(table(n=9, step=5.0)).verdict()

@@ -501,7 +501,8 @@ def _table(
             f"{len(tests.measures)} measures on {how.n_folds} folds leave {tests.df[1]:g} degrees of freedom: use fewer measures"
         )
     if normal is not None and normal.pvalue <= alpha:
-        shared.append(f"the results do not look normal (Mardia p = {normal.pvalue:.2g}); permutation() tests without that")
+        both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
+        shared.append(f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() tests without that")
     if not how.known and how.n_folds > MANY_FOLDS:
         shared.append(f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which needs a larger correction")
     table["reliable"] = (problem == "") & (not shared)

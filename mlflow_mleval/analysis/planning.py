@@ -17,6 +17,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, feasibility, moments, pair_differences
 from mlflow_mleval.analysis.scatter import checked_ratio
+from mlflow_mleval.study import count
 from mlflow_mleval.validation import one_of, probability
 
 Array = NDArray[np.float64]
@@ -251,10 +252,12 @@ class Plan:
         needed = self.table["needed"]
         never = int(np.isinf(needed).sum())
         middle = np.sort(needed)[(len(needed) - 1) // 2]
-        half = f"{middle:,.0f} for half of them" if np.isfinite(middle) else "no number for half of them"
+        half = f", and {middle:,.0f} for half of them" if np.isfinite(middle) else ""
+        rest = f"; for {count(never, 'pair')} no number is" if never else ""
         return (
-            f"With these effects {self.n} {self.over} are enough for {int((needed <= self.n).sum())} of {len(needed)} pairs at "
-            f"power {self.power:g}, {half}, and no number for {never}; the effects are estimates from {self.n} {self.over}."
+            f"With these effects, and for power {self.power:g}, {self.n} {self.over} are enough for "
+            f"{int((needed <= self.n).sum())} of {len(needed)} pairs{half}{rest}; the effects are estimates from {self.n} "
+            f"{self.over}."
         )
 
 
@@ -331,7 +334,10 @@ def plan(
     now = paired_power(effect, max(n * efficiency, 2), ratio=ratio, alpha=level) if n >= least else np.zeros(len(a))
     warnings = [f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and a pilot flatters."]
     if n < least:
-        warnings.append(f"{n} datasets cannot separate any pair, whatever the effect: it takes at least {least}.")
+        warnings.append(
+            f"Signed-rank tests of {count(len(a), 'pair')} on {count(n, 'dataset')} cannot separate any, whatever the effect: it "
+            f"takes at least {least}."
+        )
     if not ranked and not ratio:
         warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
     if (deviation == 0).any():

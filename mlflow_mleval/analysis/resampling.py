@@ -141,7 +141,10 @@ def rank_confidence(
     warnings = []
     if (smallest := 2 / 2**n) > alpha:
         needed = int(np.ceil(1 - np.log2(alpha)))
-        warnings.append(f"{n} datasets cannot separate any pair: no p-value is below {smallest:.3g}. It takes {needed} datasets.")
+        warnings.append(
+            f"Possible ranks: {count(n, 'dataset')} cannot narrow them, as no p-value of a change of signs is below "
+            f"{smallest:.3g}; it takes {needed}."
+        )
     elif 1 / (made + 1) > alpha:
         warnings.append(f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
     return RankConfidence(
