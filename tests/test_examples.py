@@ -1,10 +1,14 @@
 """The examples run as they stand, and what they wrote is what they write."""
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import mlflow
+import pytest
 
 import mlflow_mleval as mleval
 
@@ -62,3 +66,20 @@ def parts(page):
     rest, blocks = page.rpartition("\nMade by")[0], re.findall(r"```text\n(.*?)```", page, re.S)
     lines = [line for block in blocks for line in block.splitlines()]
     return re.sub(r"```text\n.*?```", "", rest, flags=re.S), [line for line in lines if re.search(r"\S {2,}\S", line)]
+
+
+@pytest.mark.parametrize("framework, needs, best", [
+    ("xgboost", "xgboost", "depth 6"), ("keras", "torch", "64 units"), ("lightning", "torch", "64 units")
+])  # fmt: skip
+def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best):
+    for name in {framework, needs}:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    run(f"callbacks_{framework}.py", cwd=db.parent)
+    study = mleval.load_study(experiment_names=[framework])
+    assert study.values["f1"].idxmax() == ("digits", best)
+    client = mlflow.MlflowClient()
+    (winner,) = study.runs.loc[study.runs["method"] == best, "run_id"]
+    losses = [m.value for m in client.get_metric_history(winner, "mleval.epoch/hamming_loss")]
+    assert len(losses) >= 10 and losses[-1] < losses[0]
