@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -50,27 +51,63 @@ def test_the_demo_command_works_in_a_clean_copy(tmp_path):
     assert (clone / "mleval_report.html").exists()
 
 
-def test_the_python_example_runs(tmp_path, monkeypatch):
-    """The blocks about a study, on the bundled one."""
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
+WITH_KERAS = [block for block in BLOCKS if "KerasCallback" in block]
+
+
+def data() -> dict:
+    """What the blocks take as given."""
     import numpy as np
     from sklearn.neighbors import KNeighborsClassifier
 
     import mlflow_mleval as mleval
 
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     rng = np.random.default_rng(0)
-    mleval.import_results(ROOT / "mlflow_mleval" / "data" / "madjarov2012.csv", experiment_name="mystudy")
     X, Y = rng.random((60, 4)), rng.integers(0, 2, (60, 5))
-    names = {
+    return {
         "y_true": Y, "y_score": rng.random((60, 5)), "fold_of_each_instance": np.arange(60) % 4, "X": X, "Y": Y,
         "X_train": X[:40], "Y_train": Y[:40], "X_test": X[40:], "Y_test": Y[40:], "estimator": KNeighborsClassifier(),
-    }
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(blocks) >= 2
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        "label_names": list("abcde"), "mleval": mleval,
+    }  # fmt: skip
+
+
+def test_the_python_examples_run(db):
+    """In their order, the study being the bundled one."""
+    import mlflow_mleval as mleval
+
+    mleval.import_results(ROOT / "mlflow_mleval" / "data" / "madjarov2012.csv", experiment_name="mystudy")
+    names = data()
+    for block in BLOCKS:
+        if block not in WITH_KERAS:
+            exec(compile(block, "README.md", "exec"), names)
     assert len(names["study"].datasets) == 11
+    logged = mleval.load_study(experiment_names=["Default"])
+    assert set(logged.datasets) == {"yeast", "birds"} and "BR" in logged.methods
+
+
+def test_the_example_of_a_callback_runs(db, monkeypatch):
+    (block,) = WITH_KERAS
+    pytest.importorskip("torch")
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    keras = pytest.importorskip("keras")
+    import mlflow_mleval as mleval
+
+    network = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(5, "sigmoid")])
+    network.compile("adam", "binary_crossentropy")
+    exec(compile(block, "README.md", "exec"), data() | {"network": network})
+    assert mleval.load_study(experiment_names=["Default"]).methods == ["MLP"]
+
+
+def test_the_files_of_the_evaluation_examples_can_be_evaluated(db):
+    """`mleval evaluate` as the README has it, on files in the forms that it describes."""
+    Path("predictions.csv").write_text("true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n")
+    Path("true.txt").write_text("b c\n")
+    Path("predicted.txt").write_text("b d\n")
+    Path("edges.txt").write_text("a b\na c\na d\n")
+    lines = [line.partition("#")[0] for line in LINES if line.startswith("mleval evaluate")]
+    assert len(lines) == 2
+    for line in lines:
+        assert main(shlex.split(line)[1:], standalone_mode=False) is None
 
 
 def test_the_keys_of_the_json_are_those_of_the_code():

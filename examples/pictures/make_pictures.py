@@ -2,7 +2,7 @@
 
 Runs the demo on the published study and cross-validates five methods on real data: scikit-learn's handwritten digits, where the
 labels of an image are the segments a to g that its digit lights in a seven-segment display. Needs Chromium, chromedriver and
-selenium; takes about two minutes.
+selenium; takes about two minutes. The picture of a training's epochs needs Keras and PyTorch, and is left as it is without them.
 
     python examples/pictures/make_pictures.py [FOLDER]
 """
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 from urllib.request import urlopen
@@ -214,7 +215,7 @@ def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     for run_id, colour in zip(runs.values(), COLOURS, strict=True):
         client.set_tag(run_id, "mlflow.runColor", colour)
     size(chrome, 1400, 1130)
-    open_charts(chrome, url, experiment, "profile|fold/f1|fold/subset_accuracy")
+    open_charts(chrome, url, experiment, "mleval.profile|fold/f1|fold/subset_accuracy")
     chrome.find_element(By.CSS_SELECTOR, "button[aria-label='Toggle sidebar']").click()
     time.sleep(SETTLE)
     chrome.save_screenshot(str(pictures / "ui_profiles.png"))
@@ -223,6 +224,26 @@ def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     open_comparison(chrome, url, experiment, [runs["random forest"], runs["label powerset"]], "mleval_summary.md")
     time.sleep(SETTLE)
     chrome.save_screenshot(str(pictures / "ui_compare.png"))
+
+
+def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
+    """The epochs of three networks, trained by the example for Keras."""
+    if not all(map(find_spec, ("keras", "torch"))):
+        print("without Keras and PyTorch, ui_epochs.png stays as it is", file=sys.stderr)
+        return
+    from mlflow import MlflowClient
+
+    example = HERE.parent / "callbacks_keras.py"
+    subprocess.run([sys.executable, str(example)], check=True, env=os.environ | {"KERAS_BACKEND": "torch"})
+    client = MlflowClient(url)
+    experiment = client.get_experiment_by_name("keras").experiment_id
+    for run, colour in zip(client.search_runs([experiment]), COLOURS, strict=False):
+        client.set_tag(run.info.run_id, "mlflow.runColor", colour)
+    size(chrome, 1400, 720)
+    open_charts(chrome, url, experiment, "epoch/(f1|hamming_loss|subset_accuracy)")
+    chrome.find_element(By.CSS_SELECTOR, "button[aria-label='Toggle sidebar']").click()
+    time.sleep(SETTLE)
+    chrome.save_screenshot(str(pictures / "ui_epochs.png"))
 
 
 def make(pictures: Path) -> None:
@@ -234,6 +255,7 @@ def make(pictures: Path) -> None:
             os.environ["MLFLOW_TRACKING_URI"] = url
             picture_report(chrome, folder / "mleval_report.html", pictures / "report.png")
             picture_server(chrome, url, pictures)
+            picture_epochs(chrome, url, pictures)
 
 
 if __name__ == "__main__":
