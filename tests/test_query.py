@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, RunTag
 
+from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError, StoreError
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.study import Study
@@ -175,6 +176,9 @@ def test_measures_by_default(log):
         "fit_time": "costs are used only where --measure names them",
         "odd": "no direction is known; declare --min or --max",
     }
+    assert {e.name: e.kind for e in study.excluded} == {"recall": "measure", "fit_time": "cost", "odd": "measure"}
+    doubts = compare(study.complete("worst")).doubts
+    assert any("odd" in text for text in doubts) and not any("fit_time" in text for text in doubts)
     assert load(minimize=["odd"]).measures == ["f1", "coverage", "odd"]
     assert load(minimize=["f1"]).directions["f1"] == "min"
 

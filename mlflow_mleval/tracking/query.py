@@ -203,12 +203,13 @@ class _Choice:
                 reason = f"others log another quantity by this name; --max {m} takes it as it is"
                 excluded.append(Excluded("measure", m, reason))
             elif m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
-                excluded.append(Excluded("measure", m, reason))
+                unasked = self.asked is None and m in SETS["cost"] and m not in dropped
+                excluded.append(Excluded("cost" if unasked else "measure", m, reason))
         for r in finished:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
-            left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind == "measure")
+            left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind in ("measure", "cost"))
             raise MeasureError(
                 f"there is no measure in common to {count(len(finished), 'finished run')} that can be used ({left[:1000]})."
             )
