@@ -83,3 +83,23 @@ def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best)
     (winner,) = study.runs.loc[study.runs["method"] == best, "run_id"]
     losses = [m.value for m in client.get_metric_history(winner, "mleval.epoch/hamming_loss")]
     assert len(losses) >= 10 and losses[-1] < losses[0]
+
+
+def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
+    shown = run("surrogate_study.py", cwd=db.parent)
+    first = mleval.load_surrogate_study("surrogates", "noisy digits")
+    assert first.losses.shape == (7, 7) and all(sentence in shown for sentence in first.sentences)
+    assert (db.parent / "surrogates" / "noisy_digits_scaled" / "surrogates.svg").exists()
+    assert run("surrogate_study.py", cwd=db.parent) == shown
+    assert mleval.load_surrogate_study("surrogates", "noisy digits").runs == first.runs
+
+
+def test_the_surrogates_of_real_data_are_up_to_date(db):
+    data = EXAMPLES.parents[1] / "shared" / "data" / "mulan"
+    if not data.exists():
+        pytest.skip("the data sets of Mulan are not at hand")
+    run("surrogate_study.py", "--repeats", "10", "-o", "out.md", str(data), "flags", cwd=db.parent)
+    found = (db.parent / "out.md").read_text(encoding="utf-8")
+    committed = (EXAMPLES / "surrogate_study.md").read_text(encoding="utf-8")
+    assert found[found.index("### flags, features as they are") :] in committed
+    assert all(line in committed for line in found.splitlines())
