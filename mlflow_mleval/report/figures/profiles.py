@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.measures.awareness import SUMMARIES as DIRECTIONS
 from mlflow_mleval.report.escape import aligned, number
 from mlflow_mleval.report.figures.folds import COLOURS, DETAILED, mark
 from mlflow_mleval.report.figures.labels import spread
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import BOLD, SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: What the parameter of a family says.
 AXES = {
@@ -28,10 +29,11 @@ DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3")
 LINE = 15
 #: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it are named.
 PANEL, GAP, PLOT, NAMED = 292, 16, 132, 9
+_BETTER = BOLD * text_width("↑  better")
 #: Ratios are drawn up to this, and down to one over it.
 LARGEST_RATIO = 100.0
-#: Summaries of a profile, with their better directions.
-SUMMARIES = {"area": "↓", "slope": "↓", "relative_gain": "↑"}
+#: Summaries of a whole profile, with their better directions.
+SUMMARIES = {s: {"min": "↓", "max": "↑"}[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
 ROW = 20
 
 
@@ -140,7 +142,9 @@ def ratio_panels(
     room = room_for(datasets, 84)
     across = min(2, len(pairs))
     wide = PANEL if across == 2 else WIDTH
-    tall = PLOT + 58
+    long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
+    stacked = LINE if long else 0
+    tall = PLOT + stacked + 58
     rows = -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
     known = {pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)}
@@ -151,7 +155,7 @@ def ratio_panels(
     for i, (a, b) in enumerate(pairs):
         left, top = (i % across) * (PANEL + GAP), (i // across) * tall
         here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
-        _panel(svg, found[a, b], here, (a, b), kinds, (left, top, wide, room), family, last)
+        _panel(svg, found[a, b], here, (a, b), kinds, (left, top, wide, room), family, last, stacked)
     svg.text(WIDTH / 2, svg.height - 4, POSITIONS[family], "muted", "middle")
     return svg
 
@@ -171,19 +175,21 @@ def _ends(part: pd.DataFrame) -> str:
 
 def _panel(
     svg: Svg, part: pd.DataFrame, crossings: pd.DataFrame, pair: tuple[str, str], kinds: Mapping[str, int],
-    box: tuple[float, float, float, float], family: str, last: float,
+    box: tuple[float, float, float, float], family: str, last: float, stacked: int,
 ) -> None:  # fmt: skip
-    """One pair: its lines, the line at 1, names of datasets at the right."""
+    """One pair: its lines, the line at 1, names of datasets at the right; the second method `stacked` below the first."""
     left, top, wide, room = box
     lines = {d: c.droplevel(0) for d, c in part.groupby(level=0, sort=False)}
     logs = {d: np.log(c["ratio"].clip(1 / LARGEST_RATIO, LARGEST_RATIO).to_numpy(float)) for d, c in lines.items()}
     known = np.concatenate([*logs.values(), [-0.05, 0.05]])
-    foot, head = top + 24 + PLOT, top + 24
+    foot, head = top + 24 + stacked + PLOT, top + 24 + stacked
     y = Scale(np.nanmin(known), np.nanmax(known), foot, head)
     x = Scale(0, 1, left + 36, left + wide - room - 32)
-    half = wide / 2 - 8
-    svg.text(left, top + 13, f"↑ {fit(pair[0], half - 56)} better", "strong")
-    svg.text(left + wide, top + 13, f"↓ {fit(pair[1], half - 56)} better", "strong", "end")
+    for i, (arrow, method) in enumerate(zip("↑↓", pair, strict=True)):
+        place, anchor = (left + wide, "end") if i and not stacked else (left, "start")
+        short = fit(method, (wide if stacked else wide / 2 - 8) - _BETTER, SIZE * BOLD)
+        tip = method if short != method else ""
+        svg.text(place, top + 13 + stacked * i, f"{arrow} {short} better", "strong", anchor, tip=tip)
     for value in _ratio_ticks(y):
         at = y(math.log(value))
         svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
