@@ -1,9 +1,11 @@
 """The JSON report: all keys, unrounded, plain, safe; and the CSV files beside it."""
 
 import csv
+import html
 import io
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from report_cases import NASTY, PROVENANCE, nasty, published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape, tables
+from mlflow_mleval.report.bundle import render
 from mlflow_mleval.report.data import KEYS, as_dict, plain, to_json
 from mlflow_mleval.report.words import verdict
 from mlflow_mleval.study import Study
@@ -142,6 +145,27 @@ def test_csv_of_values_reads_back_as_the_study():
     pd.testing.assert_frame_equal(
         wide, found.study.values[sorted(found.study.measures)].sort_index(), check_names=False, check_exact=True
     )
+
+
+@pytest.mark.parametrize("format", ["md", "latex", "html"])
+@pytest.mark.parametrize("options", [{}, {"control": "BR"}, {"on": "f1", "rope": 0.01}], ids=str)
+def test_what_is_about_pairs_answers_for_pairs(format, options):
+    found = published(**options)
+    ranking, pairs = (render(found, PROVENANCE, what=what, format=format) for what in ("ranking", "pairs"))
+    flat = " ".join(re.sub(r"<[^>]*>", "", html.unescape(pairs)).replace("\\_", "_").split())
+    assert "By signed ranks, 12 methods on 11 datasets can" in flat
+    assert ("The evidence separates 1 of 66 pairs: RF-PCT above PCT (Nemenyi, critical" in flat) == (options == {})
+    assert "Not separated from each other: " in flat or "control" in options
+    assert ("Compared with the control BR only" in flat) == ("control" in options)
+    assert ("Possible ranks" in flat or "With confidence" in flat) == ("rope" in options)
+    assert "leads the fused ranking" not in flat and "best–worst" not in flat
+    assert "leads" in ranking and "mlflow-mleval 0.1.0" in flat
+
+
+def test_one_dataset_has_no_pairs_over_datasets_in_any_format():
+    found = compare(study_of(3, 1))
+    for format in ("table", "md", "latex", "html"):
+        assert "No test over datasets is possible with 1 dataset." in render(found, PROVENANCE, what="pairs", format=format)
 
 
 def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():

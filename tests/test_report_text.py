@@ -79,7 +79,7 @@ def test_the_published_ranking_line_by_line():
 
 def test_pairs_say_first_what_the_design_can_show():
     text = render_pairs(published(), PROVENANCE)
-    assert text.startswith("12 methods on 11 datasets cannot give a significant pair")
+    assert text.startswith("By signed ranks, 12 methods on 11 datasets cannot give a significant pair")
     flat = " ".join(text.split())
     assert "Friedman χ²(11) = 26.88, p = .005; Iman–Davenport F(11, 110) = 2.856, p = .003." in flat
     assert re.search(r"^RF-PCT +PCT +0\.512 \[0\.372, 0\.653\] +11/0/0 +<\.001 +\.064 +\.030 +yes$", text, re.M)

@@ -12,6 +12,7 @@ from report_cases import nasty, published, published_study, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import words
+from mlflow_mleval.report.pairs_text import describe_cliques
 from mlflow_mleval.study import Excluded, Study
 
 
@@ -232,7 +233,7 @@ def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed,
 
 def test_cliques_weights_and_redundancy_in_words():
     found = published()
-    assert words.describe_cliques(found) == (
+    assert describe_cliques(found) == (
         "Not separated from each other: RF-PCT to RAkEL (11 methods); BR to PCT (11 methods)."
     )
     assert words.describe_weights(found).startswith("Weights lie between 0.061 (hamming_loss) and 0.063 (subset_accuracy), means")
@@ -241,7 +242,7 @@ def test_cliques_weights_and_redundancy_in_words():
         "coverage and ranking_loss. Without the 7 redundant measures RF-PCT still leads; "
     )
     apart = compare(study_of(3, 12, gap=0.1))
-    assert words.describe_cliques(apart) == "Every two methods are separated."
+    assert describe_cliques(apart) == "Every two methods are separated."
     assert words.describe_weights(compare(study_of(3, 4), weights="equal")) == "All 2 measures weigh the same, 0.5."
     alone = compare(study_of(3, 4, measures=("f1",)))
     assert words.describe_weights(alone) == "f1 is the only measure."
@@ -250,7 +251,7 @@ def test_cliques_weights_and_redundancy_in_words():
 
 def test_cliques_that_overlap_are_all_told():
     found = compare(study_of(5, 12, gap=0.004, seed=2))
-    said = words.describe_cliques(found)
+    said = describe_cliques(found)
     for clique in found.cliques:
         assert all(m in said or f"({len(clique)} methods)" in said for m in clique)
 

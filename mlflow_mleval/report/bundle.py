@@ -11,6 +11,7 @@ from mlflow_mleval.report.folds_text import fold_frames
 from mlflow_mleval.report.html import render_html
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
+from mlflow_mleval.report.pairs_text import pairs_verdict
 from mlflow_mleval.report.tables import render_csv, report_tables, to_csv
 from mlflow_mleval.report.terminal import render_pairs, render_terminal
 from mlflow_mleval.report.words import verdict
@@ -22,7 +23,7 @@ def render(comparison: Comparison, provenance: Mapping[str, Any], *, what: str, 
     Parameters
     ----------
     what : {"ranking", "pairs", "report"}
-        Decides between the tables that text on a terminal and CSV have room for; the other formats always hold both.
+        The ranking with its pairs, or the pairs alone. JSON always holds everything; so does HTML but for pairs.
     format : {"table", "json", "csv", "md", "latex", "html"}
     width : int
         Columns of the terminal.
@@ -34,8 +35,9 @@ def render(comparison: Comparison, provenance: Mapping[str, Any], *, what: str, 
     if format == "json":
         return to_json(as_dict(comparison, provenance))
     if format == "html":
-        return render_html(comparison, provenance, verdict(comparison), comparison.doubts)
-    return {"md": render_markdown, "latex": render_latex}[format](comparison, provenance)
+        said = pairs_verdict(comparison) if what == "pairs" else verdict(comparison)
+        return render_html(comparison, provenance, said, comparison.doubts, what)
+    return {"md": render_markdown, "latex": render_latex}[format](comparison, provenance, what)
 
 
 def data_files(comparison: Comparison, provenance: Mapping[str, Any]) -> dict[str, str]:

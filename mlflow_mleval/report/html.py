@@ -7,12 +7,14 @@ from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.page import render_page
-from mlflow_mleval.report.sections import all_sections
+from mlflow_mleval.report.sections import sections
 from mlflow_mleval.report.sections.base import Report
 
 
-def render_html(comparison: Comparison, provenance: Mapping[str, Any], verdict: Sequence[Any], doubts: Sequence[str]) -> str:
-    """The whole report as a page.
+def render_html(
+    comparison: Comparison, provenance: Mapping[str, Any], verdict: Sequence[Any], doubts: Sequence[str], what: str = "report"
+) -> str:
+    """The whole report as a page, or what is about pairs alone.
 
     Parameters
     ----------
@@ -24,6 +26,8 @@ def render_html(comparison: Comparison, provenance: Mapping[str, Any], verdict: 
         The answer in words: `text`, and `rests_on`, the key of the JSON report on which it rests.
     doubts : sequence of str
         What a reader must know before believing the verdict.
+    what : {"report", "ranking", "pairs"}
+        "pairs": only which methods differ.
 
     Returns
     -------
@@ -31,4 +35,4 @@ def render_html(comparison: Comparison, provenance: Mapping[str, Any], verdict: 
         One HTML document. It runs its script in a sandboxed frame too, fetches nothing and follows no link.
     """
     report = Report(comparison, provenance, tuple(verdict), tuple(doubts))
-    return render_page(report.title, report.about, all_sections(report), report.time)
+    return render_page(report.title, report.about, sections(report, what), report.time)

@@ -1,14 +1,16 @@
-"""The report as LaTeX to include in a paper: verdict, doubts, and complete table environments with booktabs rules."""
+"""The report, or what is about pairs, as LaTeX to include in a paper: verdict, doubts, complete table environments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import latex, shorten
+from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
-from mlflow_mleval.report.words import choices, count, listed, new_doubts, omnibus, origin, paragraphs
+from mlflow_mleval.report.words import choices, count, listed, new_doubts, origin, paragraphs
 
 #: What fits on a page; the rest is in the CSV files.
 METHODS, PAIRS = 40, 30
@@ -23,7 +25,7 @@ HEAD = r"""% To be included by \input. In the preamble:
 % Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them."""
 
 
-def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = None) -> str:
+def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = None, what: str = "report") -> str:
     r"""The report as LaTeX; names of strangers are text, not commands.
 
     The tables have the labels ``tab:mleval-ranking`` and ``tab:mleval-pairs``.
@@ -33,23 +35,33 @@ def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = 
     comparison : Comparison
     provenance : mapping, optional
         What reproduces it; told in a paragraph at the end.
+    what : {"report", "ranking", "pairs"}
+        "pairs": only which methods differ.
     """
-    c, study = comparison, comparison.study
-    parts = [HEAD, *map(latex, paragraphs(c))]
+    c, study, only = comparison, comparison.study, what == "pairs"
+    parts = [HEAD, *map(latex, [s.text for s in pairs_verdict(c)] if only else paragraphs(c))]
     if doubts := new_doubts(c):
-        items = [rf"  \item {latex(text)}" for text in doubts]
-        parts.append("\n".join([r"\paragraph{Doubts}", r"\begin{itemize}", *items, r"\end{itemize}"]))
+        parts.append(_items("Doubts", doubts))
     by = f"all measures fused ({choices(c.options, len(study.measures))})" if c.on == FUSED else listed([c.on])
     where = f"over {count(len(study.datasets), 'dataset')}" if len(study.datasets) > 1 else f"on {listed(study.datasets)}"
     caption = f"Ranking of {count(len(study.methods), 'method')} {where} by {by}."
-    parts.append(_table(ranking_table(c, METHODS), caption, "ranking"))
+    if not only:
+        parts.append(_table(ranking_table(c, METHODS), caption, "ranking"))
     pairs = pairs_table(c, PAIRS)
     pairs = ReaderTable([column for column in pairs.columns if column.keep != 1], pairs.total)
     if pairs.total:
-        parts.append(_table(pairs, f"Pairs of methods. {' '.join(omnibus(c))}", "pairs"))
+        parts.append(_table(pairs, f"Pairs of methods. {' '.join([*omnibus(c), *([c.decision] if only else [])])}", "pairs"))
+    if only and c.beyond is not None:
+        parts.append(_items("Beyond p-values", [*certainty_sentences(c), *c.beyond.warnings]))
     if provenance:
         parts.append(rf"{{\footnotesize\raggedright {latex(origin(provenance))}\par}}")
     return "\n\n".join(parts) + "\n"
+
+
+def _items(title: str, texts: Sequence[str]) -> str:
+    """Points under a title."""
+    items = [rf"  \item {latex(text)}" for text in texts]
+    return "\n".join([rf"\paragraph{{{title}}}", r"\begin{itemize}", *items, r"\end{itemize}"])
 
 
 def _table(table: ReaderTable, caption: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""The report as Markdown: verdict, doubts, ranking, pairs, and what reproduces it."""
+"""The report as Markdown: verdict, doubts, ranking, pairs, and what reproduces it; or what is about pairs alone."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten
+from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
-from mlflow_mleval.report.words import count, new_doubts, omnibus, origin, paragraphs
+from mlflow_mleval.report.words import count, new_doubts, origin, paragraphs
 
 #: More rows than these are left to the CSV files.
-METHODS, PAIRS = 100, 20
+METHODS, PAIRS, ALL_PAIRS = 100, 20, 500
 #: Longer names are cut in the middle.
 NAME = 60
 
 
-def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None = None) -> str:
+def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None = None, what: str = "report") -> str:
     """The report as GitHub-flavoured Markdown; names of strangers are text, not markup.
 
     Parameters
@@ -24,16 +26,23 @@ def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None
     comparison : Comparison
     provenance : mapping, optional
         What reproduces it; told in a line at the end.
+    what : {"report", "ranking", "pairs"}
+        "pairs": only which methods differ.
     """
-    study = comparison.study
-    title = f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}"
-    parts = [f"# {title}", *map(markdown, paragraphs(comparison))]
-    if doubts := new_doubts(comparison):
+    c, only = comparison, what == "pairs"
+    title = f"{count(len(c.study.methods), 'method')} on {count(len(c.study.datasets), 'dataset')}"
+    said = [s.text for s in pairs_verdict(c)] if only else paragraphs(c)
+    parts = [f"# {'Pairs of ' if only else ''}{title}", *map(markdown, said)]
+    if doubts := new_doubts(c):
         parts += ["## Doubts", "\n".join(f"- {markdown(text)}" for text in doubts)]
-    parts += ["## Ranking", *table_parts(ranking_table(comparison, METHODS), "methods")]
-    pairs = pairs_table(comparison, PAIRS)
+    if not only:
+        parts += ["## Ranking", *table_parts(ranking_table(c, METHODS), "methods")]
+    pairs = pairs_table(c, ALL_PAIRS if only else PAIRS)
     if pairs.total:
-        parts += ["## Pairs", *map(markdown, [*omnibus(comparison), comparison.decision]), *table_parts(pairs, "pairs")]
+        parts += ["## Pairs", *map(markdown, [*omnibus(c), c.decision]), *table_parts(pairs, "pairs")]
+    if only and c.beyond is not None:
+        sure = [*certainty_sentences(c), *c.beyond.warnings]
+        parts += ["## Beyond p-values", "\n".join(f"- {markdown(text)}" for text in sure)]
     if provenance:
         parts += ["## Made from", markdown(origin(provenance))]
     return "\n\n".join(parts) + "\n"

@@ -32,6 +32,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, csv_cell, fixed, pvalue
+from mlflow_mleval.report.pairs_text import joined
 from mlflow_mleval.report.words import deciding_test
 
 #: What `render_csv` and the option --output csv can write.
@@ -232,11 +233,6 @@ def ranking_table(comparison: Comparison, top: int | None = None) -> ReaderTable
         note = "Methods that share a letter are not separated."
         columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
     return ReaderTable(columns, total)
-
-
-def joined(comparison: Comparison) -> bool:
-    """Whether letters say something: a test decides, and it compared all pairs."""
-    return comparison.decides != "none" and comparison.options["control"] is None
 
 
 def pairs_table(comparison: Comparison, top: int | None = None) -> ReaderTable:

@@ -9,8 +9,9 @@ from typing import Any
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
-from mlflow_mleval.report.tables import ReaderTable, joined, pairs_table, ranking_table
-from mlflow_mleval.report.words import describe_cliques, new_doubts, omnibus, origin, paragraphs
+from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
+from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
+from mlflow_mleval.report.words import new_doubts, origin, paragraphs
 
 #: More rows and doubts than these are left to the report, and what a doubt says beyond this many characters.
 METHODS, PAIRS, DOUBTS, DOUBT = 15, 20, 4, 200
@@ -50,21 +51,16 @@ def render_terminal(
 def render_pairs(
     comparison: Comparison, provenance: Mapping[str, Any] | None = None, width: int = 100, color: bool = False
 ) -> str:
-    """Which methods differ: what the design can show at all, the test over all methods, the pairs, the groups, the doubts.
+    """Which methods differ: what the design can show at all, the groups, the test over all methods, the pairs, the doubts.
 
     Parameters are those of `render_terminal`.
     """
     head = _bold if color else str
-    lines: list[str] = []
-    if comparison.feasibility is not None:
-        lines += wrap("", comparison.feasibility.message, width)
-    lines += [line for text in omnibus(comparison) for line in wrap("", text, width)]
-    lines += wrap("", comparison.decision, width)
+    said = [*(s.text for s in pairs_verdict(comparison)), *omnibus(comparison), comparison.decision]
+    lines = [line for text in dict.fromkeys(said) for line in wrap("", text, width)]
     table = pairs_table(comparison, PAIRS)
     if table.total:
         lines += ["", *grid(table, width, head)]
-    if joined(comparison):
-        lines += ["", *wrap("", describe_cliques(comparison), width)]
     if comparison.beyond is not None:
         lines += ["", head("Beyond p-values")]
         said = [*certainty_sentences(comparison), *comparison.beyond.warnings]

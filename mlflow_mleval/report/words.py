@@ -443,20 +443,6 @@ def capitalised(text: str, names: Iterable[str]) -> str:
     return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]
 
 
-def omnibus(comparison: Comparison) -> list[str]:
-    """The tests over all methods together, a sentence each."""
-    lines = []
-    if (f := comparison.friedman) is not None:
-        low, high = f.iman_davenport_df
-        lines.append(
-            f"All methods together: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
-            f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}."
-        )
-    if (s := comparison.skillings_mack) is not None:
-        lines.append(f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, {pvalue(s.pvalue)}.")
-    return lines
-
-
 def origin(provenance: Mapping[str, Any]) -> str:
     """What reproduces it, in a line; the JSON and HTML reports list the runs too."""
     runs, experiments = provenance.get("run_ids"), provenance.get("experiments")
@@ -470,35 +456,6 @@ def origin(provenance: Mapping[str, Any]) -> str:
     rest += [str(provenance["time"])] if provenance.get("time") else []
     rest += [f"command: {provenance['command']}"] if provenance.get("command") else []
     return "; ".join(filter(None, [" ".join(filter(None, parts)), *rest]))
-
-
-def describe_cliques(comparison: Comparison) -> str:
-    """The bars of the critical-difference diagram in words.
-
-    >>> import pandas as pd
-    >>> from mlflow_mleval.analysis.comparison import compare
-    >>> from mlflow_mleval.study import Study
-    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
-    >>> describe_cliques(compare(Study.from_frame(frame)))
-    'No two methods are separated.'
-    """
-    groups = sorted(comparison.cliques, key=lambda group: comparison.order.index(group[0]))
-    if not comparison.separated:
-        return "No two methods are separated."
-    if all(len(group) == 1 for group in groups):
-        return "Every two methods are separated."
-    texts = [_group(comparison, group) for group in groups if len(group) > 1]
-    alone = [group[0] for group in groups if len(group) == 1]
-    more = f" and {len(texts) - SHOWN} more groups" if len(texts) > SHOWN else ""
-    apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
-    return f"Not separated from each other: {'; '.join(texts[:SHOWN])}{more}.{apart}"
-
-
-def _group(c: Comparison, group: Sequence[str]) -> str:
-    places = [c.order.index(m) for m in group]
-    if len(group) > 2 and places == list(range(places[0], places[0] + len(group))):
-        return f"{listed(group[:1])} to {listed(group[-1:])} ({len(group)} methods)"
-    return listed(group)
 
 
 def describe_weights(comparison: Comparison) -> str:

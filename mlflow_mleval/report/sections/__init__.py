@@ -11,9 +11,12 @@ from mlflow_mleval.report.blocks import Section
 from mlflow_mleval.report.sections.base import Report
 
 _SECTIONS = ("verdict", "doubts", "ranking", "differences", "folds", "certainty", "measures", "stability", "provenance")
+#: Those of the answer to which pairs of methods differ over the datasets.
+_PAIRS = ("verdict", "doubts", "differences", "certainty", "provenance")
 
 
-def all_sections(report: Report) -> list[Section]:
+def sections(report: Report, what: str = "report") -> list[Section]:
     """The sections in the order of reading; those that have nothing to say are left out."""
-    made = (import_module(f"{__name__}.{name}").section(report) for name in _SECTIONS)
+    chosen = _PAIRS if what == "pairs" else _SECTIONS
+    made = (import_module(f"{__name__}.{name}").section(report) for name in chosen)
     return [section for section in made if section is not None]
