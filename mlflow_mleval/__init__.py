@@ -31,6 +31,7 @@ _PUBLIC = {
     "scoring": "training.cross_validation",
     "surrogate_study": "training.surrogate",
     "load_surrogate_study": "training.surrogate",
+    "SurrogateStudy": "training.surrogate",
     "Profiles": "analysis.profiles",
     "profiles_of": "tracking.profiles",
     "promethee": "analysis.promethee",

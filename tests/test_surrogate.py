@@ -217,6 +217,15 @@ def test_the_experiment_that_mlflow_is_set_to(client):
     assert found.experiment == "mine" and found.n_folds == 3
 
 
+def test_mlflow_autologging_makes_no_runs_of_its_own(client):
+    mlflow.sklearn.autolog(log_models=False)
+    try:
+        mleval.surrogate_study(X, Y, **STUDY, ks=[1])
+    finally:
+        mlflow.sklearn.autolog(disable=True)
+    assert len(runs_of(client)) == 2 and not runs_of(client, "Default")
+
+
 def test_repeated_cross_validation_is_tested_by_its_own_ratio(client):
     found = mleval.surrogate_study(X, Y, **(STUDY | {"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}))
     assert found.n_folds == 6
