@@ -209,6 +209,12 @@ def test_the_ellipse_holds_its_share_of_the_fitted_distribution():
     assert inside == pytest.approx(INSIDE, abs=0.02)
 
 
+def test_short_names_of_methods_are_not_cut():
+    index = pd.MultiIndex.from_product([["svm1", "svm2"], range(3)], names=["method", "fold"])
+    drawn = str(fold_histogram(pd.Series(range(6), index), ["svm1", "svm2"], "error").__html__())
+    assert ">svm1<" in drawn and ">svm2<" in drawn
+
+
 def test_folds_that_never_vary_are_drawn():
     index = pd.MultiIndex.from_product([["a", "b"], range(3)], names=["method", "fold"])
     values = pd.DataFrame({"x": 0.5, "y": 0.5}, index)

@@ -127,7 +127,7 @@ def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals
     words = "; ".join(f"{m} {text}" for m, text in shown.items())
     bottom = 24 + ROW * len(drawn)
     svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
-    room = room_for([*drawn, head], 150) + 12
+    room = room_for([*drawn, head], 150) + 20
     x = Scale(low, high, room + 6, WIDTH - 66)
     edges = np.linspace(low, high, BINS + 1)
     svg.text(0, 12, fit(head, WIDTH - 60), "strong")
