@@ -84,6 +84,15 @@ def test_doubts_about_the_values_come_before_what_was_left_out():
     assert compare(study).doubts[:2] == ("The metric f1 was not logged here.", "Left out: run r: status FAILED.")
 
 
+def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
+    study = study_of(3, 4)
+    values = study.values.copy()
+    values.loc["d1", "f1"] = 0.5
+    found = compare(replace(study, values=values))
+    assert found.redundancy.warnings == ("f1 is the same for all methods on d1: its correlations there count as 0.",)
+    assert found.redundancy.warnings[0] in found.doubts
+
+
 def test_bad_requests_are_named():
     study = study_of(3, 4)
     with pytest.raises(IncomparableRunsError, match="needs two"):

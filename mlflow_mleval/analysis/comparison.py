@@ -257,7 +257,7 @@ def compare(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
         beyond=beyond,
-        doubts=_doubts(full, fusion, sure, tests, said), absent=absent, options=options, **tests,
+        doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
     )
 
 
@@ -344,7 +344,7 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
 
 
 def _doubts(
-    study: Study, fusion: Fusion, sure: Stability | None, tests: Mapping[str, Any], said: list[str]
+    study: Study, fusion: Fusion, redundant: Redundancy | None, sure: Stability | None, tests: Mapping[str, Any], said: list[str]
 ) -> tuple[str, ...]:
     doubts = []
     if study.filled:
@@ -357,7 +357,8 @@ def _doubts(
             f"{len(study.filled)} of {total} results {are} missing{why} and {were} given that dataset's worst value "
             f"(policy worst): {where}."
         )
-    doubts += [*study.notes, *left_out(study.excluded), *fusion.warnings, *(sure.dethrone.warnings if sure else ()), *said]
+    parts = (fusion, redundant, sure and sure.dethrone)
+    doubts += [*study.notes, *left_out(study.excluded), *(w for part in parts if part is not None for w in part.warnings), *said]
     for key in ("friedman", "nemenyi", "pairwise"):
         doubts += getattr(tests[key], "warnings", ())
     if tests["feasibility"] is not None:  # the verdict says this already
