@@ -66,7 +66,7 @@ def test_the_study_is_the_table_that_was_imported(db):
     assert (study.datasets, study.methods, study.missing, study.directions) == (["e", "d"], ["b", "a"], "worst", {"f1": "max"})
     assert study.excluded == study.notes == () and study.folds is None
     assert list(study.runs) == ["run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions",
-                                "split_digest", "dataset_digest", "n_train", "n_test", "start_time"]
+                                "split_digest", "dataset_digest", "n_train", "n_test", "selected_among", "start_time"]
     assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
     source = dict(study.source)
     assert source.pop("read_at") and source == {

@@ -90,7 +90,8 @@ def load_study(
     -------
     Study
         `runs` has one row a run: run_id, experiment_id, experiment, dataset, method, status (complete or dnf), conventions,
-        split_digest, dataset_digest, n_train and n_test (instances of each fold, empty where unknown), start_time.
+        split_digest, dataset_digest, n_train and n_test (instances of each fold, empty where unknown), selected_among (1 where
+        no search chose the method by these values), start_time.
 
     Raises
     ------
@@ -359,6 +360,8 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
     """Doubts about what the runs say of themselves."""
     notes = []
     finished = [r for r in results if r.status == schema.COMPLETE]
+    if chosen := [f"{r.method} on {r.dataset} (among {r.selected_among})" for r in finished if r.selected_among > 1]:
+        notes.append(f"Results that were chosen by these very values among several candidates are optimistic: {some(chosen, 6)}.")
     if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
         one = len(plain) == 1
         notes.append(

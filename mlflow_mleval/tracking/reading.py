@@ -23,7 +23,7 @@ CHILD = "children of other runs are no results"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
-    "n_train", "n_test", "start_time",
+    "n_train", "n_test", "selected_among", "start_time",
 )
 
 
@@ -47,6 +47,7 @@ class Result:
     dataset_digest: str
     n_train: tuple[int, ...]
     n_test: tuple[int, ...]
+    selected_among: int
     start_time: pd.Timestamp
     values: Mapping[str, float]
     plain: Collection[str]
@@ -137,6 +138,7 @@ def read_run(
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
         **schema.decode_fold_sizes(tags.get(schema.TAG_FOLD_SIZES, "")),
+        selected_among=int(n) if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() else 1,
         start_time=pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC"),
         values=values if status == schema.COMPLETE else {},
         plain=plain,
