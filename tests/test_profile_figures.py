@@ -106,6 +106,14 @@ def test_thirty_lines_differ_in_colour_or_dash_and_three_hundred_fall_back_to_th
         assert len({(line.get("class"), line.get("stroke-dasharray")) for line in lines}) == TOP
 
 
+def test_a_method_keeps_its_colour_and_mark_from_figure_to_figure():
+    whole = parse(profile_lines(curves_of(["a", "b", "c"]), "binomial", ""))
+    part = parse(profile_lines(curves_of(["c", "a"]), "binomial", "", {"a": 0, "b": 1, "c": 2}))
+    for root in (whole, part):
+        colours = {n[0].text.partition(":")[0]: n.get("class") for n in classes(root, "path", "thick")}
+        assert colours["a"] == "c0 thick" and colours["c"] == "c2 thick"
+
+
 def test_the_axis_of_alpha_is_logarithmic_and_that_of_k_has_its_ends():
     root = parse(profile_lines(curves_of(["a", "b"], ALPHAS), "polynomial", ""))
     at = {content(n): float(n.get("x")) for n in texts(root) if content(n) in ("1", "10", "100", "1000")}

@@ -37,20 +37,23 @@ SUMMARIES = {s: {"min": "↓", "max": "↑"}[DIRECTIONS[s]] for s in ("area", "s
 ROW = 20
 
 
-def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
+def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None) -> Svg:
     """Loss against the parameter of the family, a line a method, named at its end.
 
     Parameters
     ----------
     curves : pandas.DataFrame
-        Index (method, parameter), methods in the order of their colours, best first; loss, low and high (NaN: no band).
-        The first thirty are drawn, with bands if they are eight or fewer.
+        Index (method, parameter), best method first; loss, low and high (NaN: no band). The first thirty are drawn, with bands
+        if they are eight or fewer.
     family : {"binomial", "polynomial"}
         The axis of k is linear, that of α logarithmic.
     title : str
+    kinds : mapping of method to int, optional
+        The number of the colour and mark of each, to keep them from figure to figure; by default their order.
     """
     lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
     lines = dict(list(lines.items())[:TOP])
+    kinds = kinds or {m: i for i, m in enumerate(lines)}
     drawn = pd.concat(lines)
     bands = len(lines) <= DETAILED
     values = drawn[["loss", "low", "high"] if bands else ["loss"]].to_numpy(float)
@@ -74,20 +77,21 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str) -> Svg:
     svg.line(left, bottom, at.stop, bottom, "axis")
     svg.text(WIDTH / 2, bottom + 36, AXES[family], "muted", "middle")
     across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
-    for i, (m, c) in enumerate(lines.items()):
+    for m, c in lines.items():
         if bands and c["low"].notna().all():
             edge = [*zip(across[m], map(y, c["high"]), strict=True), *reversed([*zip(across[m], map(y, c["low"]), strict=True)])]
-            svg.path(edge, f"f{i % COLOURS}", fill_opacity=0.13)
+            svg.path(edge, f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
     ends = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
-    for i, ((m, c), end) in enumerate(zip(lines.items(), ends, strict=True)):
+    for (m, c), end in zip(lines.items(), ends, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
         tip = f"{m}: {number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}"
         if len(points) > 1:
-            svg.path(points, f"c{i % COLOURS} {'thin' if len(lines) > DETAILED else 'thick'}", tip=tip, stroke_dasharray=_dash(i))
+            style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
+            svg.path(points, style, tip=tip, stroke_dasharray=_dash(kinds[m]))
         if bands:
             for p in points[::max(1, len(points) // 8)]:
-                mark(svg, i, *p, 3)
-        _named(svg, i, m, points[-1], (at.stop, end), room)
+                mark(svg, kinds[m], *p, 3)
+        _named(svg, kinds[m], m, points[-1], (at.stop, end), room)
     return svg
 
 
