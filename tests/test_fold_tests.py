@@ -67,7 +67,7 @@ class TestProtocol:
 
     def test_is_assumed_and_said_where_nothing_is_known(self):
         found = protocol_of(10)
-        assert (found.kind, found.ratio, found.known) == ("k-fold", pytest.approx(1 / 9), False)
+        assert (found.kind, found.ratio, found.known, found.caution) == ("k-fold", pytest.approx(1 / 9), False, "")
         assert "taken as one 10-fold" in found.reason
 
     def test_what_is_declared_wins(self):
@@ -213,6 +213,7 @@ class TestCompareFolds:
         assert found.protocol.kind == "repeated" and found.protocol.ratio == pytest.approx(1 / 9)
         assert found.pairs["naive_pvalue"].isna().all() and found.naive_manova is None
         assert "uncorrected test" in found.refusals["naive"]
+        assert "twice n_test / n_train" in " ".join(found.warnings)
         with pytest.raises(ValueError, match="`permutation` must not be used here: repeated"):
             found.permutation()
 
@@ -221,7 +222,7 @@ class TestCompareFolds:
         found = compare_folds(study, "birds")
         theirs = five_by_two(study.folds.to_numpy().reshape(4, 10, 2)).table
         np.testing.assert_allclose(found.pairs["pvalue"], theirs["pvalue"])
-        assert found.protocol.kind == "5x2" and "naive" in found.refusals
+        assert found.protocol.kind == "5x2" and "naive" in found.refusals and found.protocol.caution in found.warnings
 
     def test_many_folds_of_unknown_origin_are_not_trusted(self):
         values = np.random.default_rng(0).normal(size=(3, 30, 2))

@@ -416,6 +416,7 @@ def _protocol(runs: pd.DataFrame, n_folds: int, kind: str | None, ratio: float |
     found = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
     how = widest(found)
     notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
+    notes += [how.caution] if how.caution else []
     if len({(p.kind, p.ratio) for p in found}) > 1:
         notes.append(f"The methods were trained on parts of different sizes; the widest correction is used ({how.ratio:.3g}).")
     return how, notes
