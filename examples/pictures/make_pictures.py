@@ -183,7 +183,9 @@ def open_comparison(chrome: webdriver.Chrome, url: str, experiment_id: str, run_
     """What the button Compare opens for the runs, and the artifact that all of them have, side by side."""
     runs, experiments = (quote(json.dumps(ids, separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
     chrome.get(f"{url}/#/compare-runs?runs={runs}&experiments={experiments}&{CLASSIC}")
-    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, f"[artifact-name='{artifact}']"))[0].click()
+    named = f"[artifact-name='{artifact}']"
+    # The page folds its sections open only some time after it has filled them.
+    wait(chrome, lambda d: [e for e in d.find_elements(By.CSS_SELECTOR, named) if e.is_displayed()])[0].click()
     header = "//*[contains(@class, 'collapse-header') and normalize-space()='Artifacts']"
     chrome.execute_script("arguments[0].scrollIntoView()", chrome.find_element(By.XPATH, header))
 
