@@ -164,8 +164,8 @@ class Profiles:
         return list(dict.fromkeys(method for _, method in self.errors))
 
     def on(self, dataset: str) -> list[str]:
-        """The methods with a profile on the dataset."""
-        found = [method for name, method in self.errors if name == dataset]
+        """The methods with a profile on the dataset, in the order of `methods`."""
+        found = [method for method in self.methods if (dataset, method) in self.errors]
         if not found:
             raise ValueError(f"`dataset` must be one of {some(map(repr, self.datasets))}, got {dataset!r}.")
         return found

@@ -34,7 +34,7 @@ _LABELS = 2_000
 #: With more labels times folds than these, the whole Evaluation is too large to travel as JSON; tables hold its counts.
 _CELLS = 1_000_000
 #: Exponents that are logged as steps: whole numbers, evenly spread on a logarithmic axis.
-_ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
+ALPHAS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,12 @@ class RunContent:
 
     @cached_property
     def ks(self) -> list[int]:
-        n_labels = len(self.ev.label_names)
-        return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
+        return steps(len(self.ev.label_names))
 
     @cached_property
     def alphas(self) -> list[int]:
         """Up to 5K: beyond, the loss is that of the whole set but for e^-5, and MLflow's linear axis would hide the curve."""
-        return [a for a in _ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
+        return [a for a in ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
 
     def curves(self) -> dict[str, dict[int, float]]:
         """Profiles and what was evaluated, as metrics."""
@@ -227,6 +226,11 @@ class RunContent:
             errors = self.ev.total.mean_errors(kind)
             rows += [(schema.ERRORS, kind, i + 1, errors[i]) for i in np.flatnonzero(errors)]
         return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
+
+
+def steps(n_labels: int) -> list[int]:
+    """The parameters of the binomial profile that are logged as steps."""
+    return np.unique(np.linspace(1, n_labels, min(n_labels, _STEPS)).round().astype(int)).tolist()
 
 
 def _digest(identity: Mapping[str, Any]) -> str:
