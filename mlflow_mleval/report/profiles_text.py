@@ -1,0 +1,536 @@
+"""Loss profiles in words, tables and plain data, as all formats show them.
+
+Files (unrounded; the columns and their order are stable):
+
+=========================  =============================================================================================
+profile_curves.csv         dataset, method, parameter, position, loss, low, high
+profile_ratios.csv         dataset, method_a, method_b, parameter, position, ratio, low, high, pvalue, significant
+profile_crossings.csv      dataset, method_a, method_b, parameter, position, below, above, certain
+profile_claims.csv         dataset, better, worse, first, last, n_labels
+profile_awareness.csv      dataset, method, hamming, subset, area, slope, relative_gain
+profile_across.csv         method_a, method_b, position, ratio, wins, losses, pvalue, significant
+=========================  =============================================================================================
+
+The parameter is k (binomial family) or α (polynomial); the position goes from 0, the Hamming loss, to 1, the subset 0/1
+loss. A ratio is the loss of method_b over that of method_a: above 1 method_a is better. profile_across.csv is over the datasets,
+and there only if these are enough to separate any pair.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.report.escape import aligned, fixed, number
+from mlflow_mleval.report.figures.profiles import SUMMARIES
+from mlflow_mleval.report.tables import Column, ReaderTable
+from mlflow_mleval.report.words import count, level, listed
+
+#: Pairs of which the sentences tell, and rows of a table for readers.
+TOLD = 4
+#: Parameters of a table.
+POINTS = 8
+SYMBOLS = {"binomial": "k", "polynomial": "α"}
+KINDS = {"hard": "predicted label sets", "soft": "scores"}
+#: What happens on the datasets of a pair.
+_WHERE = ("overtaken", "overtakes", "ahead", "behind", "mixed", "tied", "certain")
+#: How the summaries are called.
+NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
+
+
+# ---- who is ahead where ------------------------------------------------------------------------------------------------
+
+
+def patterns(found: ProfileComparison) -> pd.DataFrame:
+    """Who is ahead at either end: one row a dataset and pair, the method that is ahead at small parameters first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        dataset, method, against; crossings (their number), parameter and position (of the first one, NaN where there is
+        none), certain (whether any is), tied (whether the two are equal everywhere). Where the lines cross an even number
+        of times, `method` is ahead at both ends.
+    """
+    keys = ["dataset", "method_a", "method_b"]
+    ratio = found.ratios["ratio"]
+    ahead = np.sign(ratio - 1).replace(0, np.nan).groupby(level=keys, sort=False).first()
+    table = ahead.rename("ahead").reset_index()
+    turned = (table["ahead"] < 0).to_numpy()
+    table["method"] = np.where(turned, table["method_b"], table["method_a"])
+    table["against"] = np.where(turned, table["method_a"], table["method_b"])
+    grouped = found.crossings.sort_values("parameter", kind="stable").groupby(keys)
+    lines = pd.DataFrame(
+        {"crossings": grouped.size(), "certain": grouped["certain"].any(), **grouped[["parameter", "position"]].first()}
+    )
+    table = table.join(lines, on=keys)
+    table["crossings"] = table["crossings"].fillna(0).astype(int)
+    table["certain"] = table["certain"].eq(True)
+    table["tied"] = table["ahead"].isna()
+    return table[["dataset", "method", "against", "crossings", "parameter", "position", "certain", "tied"]]
+
+
+def pairs_frame(found: ProfileComparison) -> pd.DataFrame:
+    """One row a pair over the datasets, those with the most certain crossings first, then those with the most crossings.
+
+    Returns
+    -------
+    pandas.DataFrame
+        method, against: the first is ahead at small parameters on more datasets; datasets, the number of them; of these
+        overtaken, overtakes: on so many the second overtakes the first once, or the other way round; ahead, behind: the
+        first is, throughout; mixed: the lines cross several times; tied: they are equal; certain: a crossing is; low, high:
+        the least and the largest position of a first crossing.
+    """
+    table = _oriented(patterns(found))
+    grouped = table.groupby(["method", "against"], sort=False)
+    spans = {"low": grouped["position"].min(), "high": grouped["position"].max()}
+    frame = grouped[list(_WHERE)].sum().assign(datasets=grouped.size(), **spans).reset_index()
+    keys = pd.DataFrame({"sure": -frame["certain"], "crossed": -_crossed(frame)})
+    return frame.loc[keys.sort_values(["sure", "crossed"], kind="stable").index].reset_index(drop=True)
+
+
+def _crossed(pairs: pd.DataFrame) -> pd.Series:
+    """On how many datasets the order of each pair changes."""
+    return pairs[["overtaken", "overtakes", "mixed"]].sum(axis=1)
+
+
+def _oriented(table: pd.DataFrame) -> pd.DataFrame:
+    """Patterns with each pair the same way round on all datasets, and what happens as columns of flags."""
+    swapped = (table["method"] > table["against"]).to_numpy()
+    a, b = (np.where(swapped, table[i], table[j]) for i, j in (("against", "method"), ("method", "against")))
+    lead = pd.Series(np.where(table["tied"], 0, np.where(swapped, -1, 1)))
+    turned = (lead.groupby([a, b]).transform("sum") < 0).to_numpy()
+    leads = (np.where(turned, -lead, lead) > 0) & ~table["tied"]
+    trails = ~leads & ~table["tied"]
+    once, never = table["crossings"] == 1, table["crossings"] == 0
+    flags = {"overtaken": leads & once, "overtakes": trails & once, "ahead": leads & never, "behind": trails & never,
+             "mixed": table["crossings"] > 1}  # fmt: skip
+    return table.assign(method=np.where(turned, b, a), against=np.where(turned, a, b), **flags)
+
+
+# ---- sentences ---------------------------------------------------------------------------------------------------------
+
+
+def sentences(found: ProfileComparison, told: int = TOLD) -> list[str]:
+    """What the profiles say, a sentence each: crossings of `told` pairs, claims and their error rate, awareness and its tests."""
+    if found.ratios.empty:
+        return ["No two methods have a profile on the same dataset."]
+    return [*_crossings(found, told), *_claims(found), *_across(found), *_awareness(found)]
+
+
+def _crossings(found: ProfileComparison, told: int) -> list[str]:
+    datasets = datasets_of(found)
+    pairs = pairs_frame(found)
+    crossed = pairs[_crossed(pairs) > 0]
+    if crossed.empty:
+        where = "" if len(datasets) == 1 else " on any dataset"
+        return [f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead throughout."]
+    if len(datasets) == 1:
+        said = dataset_sentences(found, datasets[0], told)
+    else:
+        table = _oriented(patterns(found)).set_index(["method", "against"]).sort_index()
+        keys = zip(crossed["method"].head(told), crossed["against"].head(told), strict=True)
+        said = [_over_datasets(key, table.loc[[key]], SYMBOLS[_family(found)]) for key in keys]
+    if len(crossed) > told:
+        said[-1] += f" The order of {count(len(crossed) - told, 'other pair')} changes, too."
+    return said
+
+
+def _over_datasets(pair: tuple[str, str], table: pd.DataFrame, symbol: str) -> str:
+    """One pair over several datasets, a row each."""
+    a, b = (listed([m]) for m in pair)
+    texts = {
+        "overtaken": f"{a} is ahead at small {symbol} and {b} at large {symbol}",
+        "overtakes": f"{b} is ahead at small {symbol} and {a} at large {symbol}",
+        "ahead": f"{a} is ahead throughout",
+        "behind": f"{b} is ahead throughout",
+        "mixed": f"{a} and {b} change places several times",
+        "tied": "they are equal",
+    }
+    where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in _WHERE}
+    kinds = [kind for kind in texts if where[kind]]
+    places = [_of(where[kinds[0]], len(table)), *(listed(where[kind]) for kind in kinds[1:])]
+    said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
+    return said + (f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else ".")
+
+
+def _of(where: list[str], total: int) -> str:
+    """So many of the datasets, with their names while they are few."""
+    if len(where) == total:
+        return f"all {total} datasets" if total > 1 else listed(where)
+    names = f" ({listed(where)})" if len(where) <= 3 else ""
+    return f"{len(where)} of {total} datasets{names}"
+
+
+def dataset_sentences(found: ProfileComparison, dataset: str, most: int | None = None) -> list[str]:
+    """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes, and what is certain.
+
+    Pairs whose lines cross several times are told by their number.
+    """
+    table = patterns(found)
+    table = table[(table["dataset"] == dataset) & (table["crossings"] > 0)].sort_values("certain", ascending=False, kind="stable")
+    symbol, ends, certain = SYMBOLS[_family(found)], _ends(found, dataset), certain_spans(found, dataset)
+    said = []
+    for row in table.head(most).itertuples():
+        a, b, at = listed([row.method]), listed([row.against]), _at(row.parameter, symbol, ends)
+        text = f"{b} overtakes {a} above {at}"
+        if row.crossings > 1:
+            text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
+        sure = [f"of {m} {span}" for m, o in ((row.method, row.against), (row.against, row.method))
+                if (span := certain.get((m, o)))]  # fmt: skip
+        said.append(f"On {listed([dataset])} {text}; the folds are sure {' and '.join(sure) or 'of neither'}.")
+    return said
+
+
+def _at(parameter: float, symbol: str, ends: tuple[float, float]) -> str:
+    """Where profiles cross: the last whole k before, or α.
+
+    >>> _at(9.4, "k", (1, 14)), _at(31.6228, "α", (1, 1000))
+    ('k = 9 of 14', 'α = 31.6')
+    """
+    return f"k = {math.floor(parameter)} of {ends[1]:g}" if symbol == "k" else f"α = {number(parameter, 3)}"
+
+
+def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
+    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from k = 12"."""
+    symbol, ends = SYMBOLS[_family(found)], _ends(found, dataset)
+    spans: dict[tuple[str, str], list[str]] = {}
+    for row in found.claims[found.claims["dataset"] == dataset].itertuples():
+        spans.setdefault((row.better, row.worse), []).append(_span(row.first, row.last, symbol, ends))
+    return {pair: listed(texts) for pair, texts in spans.items()}
+
+
+def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
+    """A stretch of parameters in words.
+
+    >>> [_span(a, b, "k", (1, 14)) for a, b in ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))]
+    ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
+    """
+    if first == last:
+        return f"at {symbol} = {number(first, 3)}"
+    if (first, last) == ends:
+        return f"for every {symbol}"
+    if first == ends[0]:
+        return f"up to {symbol} = {number(last, 3)}"
+    if last == ends[1]:
+        return f"from {symbol} = {number(first, 3)}"
+    return f"for {symbol} = {number(first, 3)} to {number(last, 3)}"
+
+
+def _claims(found: ProfileComparison) -> list[str]:
+    c, alpha = found.claims, level(found.options["alpha"])
+    tested = found.ratios["pvalue"].notna()
+    if not tested.any():
+        return ["Which of these differences are more than chance was not tested."]
+    pairs = len(found.ratios.index.droplevel("parameter")[tested].unique())
+    apart = c.assign(pair=[frozenset(p) for p in zip(c["better"], c["worse"], strict=True)])
+    some = len(apart.drop_duplicates(["dataset", "pair"]))
+    if not some:
+        return [f"The folds separate none of {count(pairs, 'pair')} anywhere along the profile (α = {alpha})."]
+    several = len(datasets_of(found)) > 1
+    by, over = (" by dataset", "parameters, pairs and datasets") if several else ("", "parameters and pairs")
+    return [
+        f"Somewhere along the profile the folds separate {some:,} of {count(pairs, 'pair')}{by}; the chance that any of these "
+        f"claims is wrong, over all {over}, is at most {alpha}."
+    ]
+
+
+def _across(found: ProfileComparison) -> list[str]:
+    """What holds over the datasets: pairs with a stretch of positions at which one is better."""
+    table = found.across
+    if table is None:
+        return []
+    said = []
+    for (a, b), part in table[table["significant"]].groupby(level=["method_a", "method_b"], sort=False):
+        first = (part["wins"] > part["losses"]).to_numpy()
+        at = part.index.get_level_values("position").to_numpy(float)
+        for better, worse, where in ((a, b, at[first]), (b, a, at[~first])):
+            if len(where):
+                said.append(f"{listed([better])} is better than {listed([worse])} at {_positions(where.min(), where.max())}")
+    if not said:
+        return ["Over the datasets no pair is separated at any position between the Hamming and the subset 0/1 loss."]
+    more = f", and so on for {count(len(said) - TOLD, 'more stretch')}" if len(said) > TOLD else ""
+    return [
+        f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:TOLD])}{more} (by "
+        "changes of sign, corrected for all pairs and positions)."
+    ]
+
+
+def _awareness(found: ProfileComparison) -> list[str]:
+    means = awareness_means(found)
+    if means["slope"].max() - means["slope"].min() < 1e-12:
+        return []
+    shared = shared_awareness(found).index.get_level_values("dataset").nunique()
+    mean = f" on average of {count(shared, 'dataset')}" if len(datasets_of(found)) > 1 else ""
+    (flat, least), (steep, most) = (([means.index[i]], fixed(means["slope"].iloc[i], 3)) for i in (0, -1))
+    text = f"{listed(flat)} rises least from the Hamming to the subset 0/1 loss (by {least}{mean}), {listed(steep)} most ({most})"
+    gain = means["relative_gain"].dropna()
+    if len(gain):
+        best = gain.idxmax()
+        text += f"; for its level {listed([best])} gathers its errors most (relative gain {fixed(gain.max(), 3)})"
+    said = [f"{text}."]
+    alike: dict[str, list[str]] = {}
+    for summary, test in found.awareness_tests.items():
+        if test is not None and (apart := test.significant_pairs):
+            told = "; ".join(f"{listed([a])} from {listed([b])}" for a, b in apart[:TOLD])
+            told += f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+            where = f"signed ranks over {count(test.n_datasets, 'dataset')} separate {told}, the better first"
+            alike.setdefault(where, []).append(NAMES[summary])
+    said += [f"In {listed(names)} {where}." for where, names in alike.items()]
+    tested = [NAMES[s] for s, test in found.awareness_tests.items() if test is not None]
+    if tested and len(said) == 1:
+        n = next(t.n_datasets for t in found.awareness_tests.values() if t is not None)
+        said.append(f"Signed ranks over {n} datasets separate no two methods in {listed(tested, last='or')}.")
+    return said
+
+
+def shared_awareness(found: ProfileComparison) -> pd.DataFrame:
+    """The summaries on the datasets on which every method has a profile; where there are none, all of them."""
+    by_dataset = found.awareness.groupby(level="dataset").size()
+    whole = by_dataset.index[by_dataset == found.awareness.index.get_level_values("method").nunique()]
+    kept = found.awareness[found.awareness.index.get_level_values("dataset").isin(whole)]
+    return kept if len(kept) else found.awareness
+
+
+def awareness_means(found: ProfileComparison) -> pd.DataFrame:
+    """Means over the shared datasets of the summaries of each method, the flattest first."""
+    means = shared_awareness(found).groupby(level="method", sort=False).mean()
+    return means.sort_values("slope", kind="stable")
+
+
+def awareness_letters(found: ProfileComparison) -> dict[str, dict[str, str]]:
+    """By summary in which any pair is separated: methods that share a letter are not."""
+    order = list(awareness_means(found).index)
+    out = {}
+    for summary, test in found.awareness_tests.items():
+        if test is not None and test.significant_pairs:
+            chosen = [m for m in order if m in set(test.methods)]
+            apart = pd.DataFrame(False, chosen, chosen)
+            for a, b in test.significant_pairs:
+                apart.loc[a, b] = apart.loc[b, a] = True
+            out[summary] = letters(cliques(apart), chosen)
+    return out
+
+
+def explain(found: ProfileComparison) -> list[tuple[str, str]]:
+    """What the words mean and when not to trust them: (word, explanation)."""
+    family, alpha = _family(found), level(found.options["alpha"])
+    parameter = (
+        "k labels have to be right together for a prediction to count: k = 1 is the Hamming loss, k = K the subset 0/1 loss."
+        if family == "binomial" else
+        "The larger α, the more it counts to have many labels right together: α = 1 is the Hamming loss, and for large α it "
+        "comes near the subset 0/1 loss."
+    )  # fmt: skip
+    rows = [
+        (True, SYMBOLS[family], parameter),
+        (
+            True,
+            "ratio",
+            "The loss of the second method over that of the first, so that above 1 the first is better. Where the line falls, "
+            "the second gains while more labels have to be right together: it is the more aware of their dependence. Trust it "
+            "little where both losses are near 0, for then a few instances decide; and a ratio does not say how large the "
+            "difference is.",
+        ),
+        (
+            True,
+            "crossing",
+            "Where the two mean profiles are equal, between the parameters that were computed. Two lines that run close cross by "
+            "chance: only where a certain stretch lies on either side does the order change for certain.",
+        ),
+        (
+            bool(found.ratios["significant"].any()),
+            "certain, sure",
+            f"Tested at every {SYMBOLS[family]} over folds, allowing for training data that they share, and corrected for all "
+            f"{SYMBOLS[family]}, pairs and datasets: the chance that any claim is wrong is at most {alpha}. It is about training "
+            "on data like these, not about other datasets.",
+        ),
+        (
+            True,
+            "slope",
+            "Subset 0/1 loss less Hamming loss; 0 is flat. A method that is always wrong is flat, too: read it with the level.",
+        ),
+        (True, "area", "Mean loss along the profile; it grows with the level and with the slope."),
+        (
+            True,
+            "relative gain",
+            "How far the area lies below the largest that the same Hamming loss allows: 1 where all errors fall on the same "
+            "instances, 0 where they spread as evenly as they can.",
+        ),
+    ]
+    return [(word, text) for used, word, text in rows if used]
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------------
+
+
+def pairs_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
+    """One row a pair over the datasets."""
+    frame = pairs_frame(found)
+    shown = frame.head(top)
+    symbol = SYMBOLS[_family(found)]
+    counts = {name: shown[name].astype(str).tolist() for name in _WHERE}
+    spans = [_positions(a, b) for a, b in zip(shown["low"], shown["high"], strict=True)]
+    columns = [
+        Column("method", shown["method"].tolist(), "<", name=True),
+        Column("against", shown["against"].tolist(), "<", name=True),
+        Column("ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."),
+        Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
+        Column("overtakes", counts["overtakes"]),
+        Column("behind", counts["behind"], keep=3),
+        Column("crossing at", spans, keep=1, note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."),
+        Column("certain", counts["certain"], keep=4, note="Certain: on both sides."),
+    ]
+    if shown["mixed"].any():
+        columns.insert(6, Column("both", counts["mixed"], keep=2, note="Both: several crossings."))
+    return ReaderTable(columns, len(frame))
+
+
+def _positions(low: float, high: float) -> str:
+    if low != low:
+        return ""
+    a, b = fixed(low, 2), fixed(high, 2)
+    return a if a == b else f"{a}–{b}"
+
+
+def dataset_table(found: ProfileComparison, dataset: str, top: int | None = None) -> ReaderTable:
+    """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes, what is certain."""
+    table = patterns(found)
+    table = table[table["dataset"] == dataset]
+    keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
+    table = table.loc[keys.sort_values(["a", "b"], kind="stable").index]
+    shown = table.head(top)
+    symbol, ends = SYMBOLS[_family(found)], _ends(found, dataset)
+    where = [
+        "equal" if row.tied else "never" if not row.crossings else _at(row.parameter, symbol, ends)
+        + (f" and {row.crossings - 1} more" if row.crossings > 1 else "")
+        for row in shown.itertuples()
+    ]  # fmt: skip
+    certain = certain_spans(found, dataset)
+    sure = [[certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
+            for i, j in (("method", "against"), ("against", "method"))]  # fmt: skip
+    return ReaderTable(
+        [
+            Column(f"ahead at small {symbol}", shown["method"].tolist(), "<", name=True),
+            Column("against", shown["against"].tolist(), "<", name=True),
+            Column("overtaken above", where, "<", note="Overtaken above: where the mean profiles cross."),
+            Column("certainly better", sure[0], "<", keep=2),
+            Column("certainly worse", sure[1], "<", keep=2,
+                   note=f"Certainly: corrected for all {symbol} and all pairs."),
+        ],
+        len(table),
+    )  # fmt: skip
+
+
+def main_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
+    """The pairs: over the datasets, or on the only one."""
+    datasets = datasets_of(found)
+    return pairs_table(found, top) if len(datasets) > 1 else dataset_table(found, datasets[0], top)
+
+
+def curves_table(found: ProfileComparison, dataset: str, top: int | None = None) -> ReaderTable:
+    """One row a method on one dataset: its loss at a few parameters, the ends among them."""
+    methods = methods_on(found, dataset)
+    losses = found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter").loc[methods[:top]]
+    at = np.unique(np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int))
+    symbol = SYMBOLS[_family(found)]
+    columns = [Column("method", losses.index.tolist(), "<", name=True)]
+    columns += [Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3)) for i in at]
+    return ReaderTable(columns, len(methods))
+
+
+def awareness_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
+    """One row a method, the flattest first: means over datasets of its summaries, with letters where they were tested."""
+    means = awareness_means(found)
+    shown = means.head(top)
+    marks = awareness_letters(found)
+    heads = {"hamming": "Hamming ↓", "subset": "subset 0/1 ↓", **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()}}
+    columns = [Column("method", list(shown.index), "<", name=True)]
+    for name, head in heads.items():
+        cells = aligned(shown[name], 3)
+        if name in marks:
+            cells = [f"{cell} {marks[name].get(m, '')}".rstrip() for cell, m in zip(cells, shown.index, strict=True)]
+        columns.append(Column(head, cells, "<" if name in marks else ">", keep=2 if name in SUMMARIES else 1))
+    shared, every = shared_awareness(found).index.get_level_values("dataset").nunique(), len(datasets_of(found))
+    notes = [] if shared == every else [f"Means over {shared} of {every} datasets that all methods share."]
+    if found.options["kind"] == "soft":
+        notes.append("Losses of scores, not of the label sets that follow from them.")
+    if marks:
+        notes.append("Methods that share a letter are not separated.")
+    columns[0] = Column("method", list(shown.index), "<", name=True, note=" ".join(notes))
+    return ReaderTable(columns, len(means))
+
+
+# ---- plain data --------------------------------------------------------------------------------------------------------
+
+
+def left_out(found: ProfileComparison, brief: bool = False) -> list[str]:
+    """What there is not, with the reason, what shares one together; `brief` leaves out the figures of a reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for key, reason in found.absent.items():
+        part, _, rest = key.partition(".")
+        if part in ("across", "awareness_tests") and len(datasets_of(found)) == 1:
+            continue
+        head, what = {
+            "across": ("Not tested over the datasets", "the order along the profiles"),
+            "awareness_tests": ("Not tested over the datasets", NAMES.get(rest, rest)),
+            "tests": ("Not tested over folds", rest),
+        }.get(part, ("Left out", key))
+        reasons.setdefault((head, reason.partition(":")[0] if brief else reason.rstrip(".")), []).append(what)
+    return [f"{head}: {listed(what, most=8)} ({reason})." for (head, reason), what in reasons.items()]
+
+
+def profiles_dict(found: ProfileComparison | None) -> dict[str, Any] | None:
+    """The comparison of profiles as plain data; tables as lists of rows."""
+    if found is None:
+        return None
+    tests = {s: None if test is None else {"pairs": test.table, "n_datasets": test.n_datasets, "correction": test.correction}
+             for s, test in found.awareness_tests.items()}  # fmt: skip
+    return {
+        "sentences": sentences(found),
+        **{name.removeprefix("profile_"): frame for name, frame in profile_frames(found).items()},
+        "awareness_tests": tests,
+        "n_labels": found.n_labels,
+        "absent": found.absent,
+        "warnings": found.warnings,
+        "options": found.options,
+    }
+
+
+def profile_frames(found: ProfileComparison | None) -> dict[str, pd.DataFrame]:
+    """The tables by name, unrounded: what lies beside a report."""
+    if found is None:
+        return {}
+    frames = {
+        "curves": found.curves.reset_index(), "ratios": found.ratios.reset_index(), "crossings": found.crossings,
+        "claims": found.claims, "awareness": found.awareness.reset_index(),
+    }  # fmt: skip
+    if found.across is not None:
+        frames["across"] = found.across.reset_index()
+    return {f"profile_{name}": frame for name, frame in frames.items()}
+
+
+# ---- small things ------------------------------------------------------------------------------------------------------
+
+
+def _family(found: ProfileComparison) -> str:
+    return found.options["family"]
+
+
+def datasets_of(found: ProfileComparison) -> list[str]:
+    """The datasets with profiles, in their order."""
+    return list(dict.fromkeys(found.curves.index.get_level_values("dataset")))
+
+
+def methods_on(found: ProfileComparison, dataset: str) -> list[str]:
+    """The methods with a profile on a dataset, by their mean loss along it, the least first."""
+    return found.awareness.xs(dataset, level="dataset")["area"].sort_values(kind="stable").index.tolist()
+
+
+def _ends(found: ProfileComparison, dataset: str) -> tuple[float, float]:
+    """The least and the largest parameter on a dataset."""
+    at = found.curves.xs(dataset, level="dataset").index.get_level_values("parameter")
+    return float(at.min()), float(at.max())
