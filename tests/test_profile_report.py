@@ -156,6 +156,27 @@ def test_means_are_over_datasets_that_all_methods_share():
     assert "Means over 2 of 3 datasets that all methods share." in awareness_table(found).columns[0].note
 
 
+def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
+    whole, more = profiles({"d": 6, "e": 7}), profiles({"f": 6}, {m: BEHAVIOUR[m] for m in ("BR", "LP")}, seed=1)
+    joined = type(whole)({**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds})
+    found = compare_profiles(joined, seed=0)
+    assert set(awareness_means(found).index) == {"BR", "LP"}
+    assert awareness_means(found).loc["BR", "slope"] == pytest.approx(found.awareness.xs("BR", level="method")["slope"].mean())
+    assert "Without CC: not on every dataset." in awareness_table(found).columns[0].note
+
+
+def test_what_holds_over_the_datasets_is_told_in_unbroken_stretches():
+    found = compare_profiles(profiles({f"d{i}": 8 for i in range(8)}), seed=0)
+    text = next(text for text in sentences(found) if text.startswith("Over the datasets, at positions"))
+    table = found.across.sort_index()
+    for better, worse, low, high in re.findall(r"(\w+) is better than (\w+) at ([\d.]+)(?:–([\d.]+))?", text):
+        turned = (better, worse) not in table.index.droplevel("position")
+        part = table.loc[(worse, better) if turned else (better, worse)]
+        part = part[(part.index >= float(low)) & (part.index <= float(high or low))]
+        assert part["significant"].all() and (part["losses"] > part["wins"] if turned else part["wins"] > part["losses"]).all()
+    assert "BR is better than LP at 0.00" in text and re.search(r"LP is better than BR at [\d.]+–1.00", text)
+
+
 def test_alpha_is_named_for_the_polynomial_family():
     found = compared(family="polynomial")
     said = " ".join(sentences(found))

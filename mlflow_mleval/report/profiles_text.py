@@ -245,15 +245,16 @@ def _across(found: ProfileComparison) -> list[str]:
     if table is None:
         return []
     said = []
-    for (a, b), part in table[table["significant"]].groupby(level=["method_a", "method_b"], sort=False):
-        first = (part["wins"] > part["losses"]).to_numpy()
+    for (a, b), part in table.groupby(level=["method_a", "method_b"], sort=False):
+        sign = np.where(part["significant"], np.sign(part["wins"] - part["losses"]), 0)
         at = part.index.get_level_values("position").to_numpy(float)
-        for better, worse, where in ((a, b, at[first]), (b, a, at[~first])):
-            if len(where):
-                said.append(f"{listed([better])} is better than {listed([worse])} at {_positions(where.min(), where.max())}")
+        for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(sign)) + 1):
+            if way := sign[run[0]]:
+                better, worse = (a, b) if way > 0 else (b, a)
+                said.append(f"{listed([better])} is better than {listed([worse])} at {_positions(at[run[0]], at[run[-1]])}")
     if not said:
         return ["Over the datasets no pair is separated at any position between the Hamming and the subset 0/1 loss."]
-    more = f", and so on for {count(len(said) - TOLD, 'more stretch')}" if len(said) > TOLD else ""
+    more = f"; and {len(said) - TOLD} more" if len(said) > TOLD else ""
     return [
         f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:TOLD])}{more} (by "
         "changes of sign, corrected for all pairs and positions)."
@@ -289,11 +290,14 @@ def _awareness(found: ProfileComparison) -> list[str]:
 
 
 def shared_awareness(found: ProfileComparison) -> pd.DataFrame:
-    """The summaries on the datasets on which every method has a profile; where there are none, all of them."""
-    by_dataset = found.awareness.groupby(level="dataset").size()
-    whole = by_dataset.index[by_dataset == found.awareness.index.get_level_values("method").nunique()]
-    kept = found.awareness[found.awareness.index.get_level_values("dataset").isin(whole)]
-    return kept if len(kept) else found.awareness
+    """The summaries of the methods that have a profile on every dataset; of fewer than two, those on datasets that all share."""
+    table = found.awareness
+    datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
+    whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
+    if len(whole) < 2:
+        shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
+        return table[datasets.isin(shared)] if len(shared) else table
+    return table[methods.isin(whole)]
 
 
 def awareness_means(found: ProfileComparison) -> pd.DataFrame:
@@ -456,6 +460,8 @@ def awareness_table(found: ProfileComparison, top: int | None = None) -> ReaderT
         columns.append(Column(head, cells, "<" if name in marks else ">", keep=2 if name in SUMMARIES else 1))
     shared, every = shared_awareness(found).index.get_level_values("dataset").nunique(), len(datasets_of(found))
     notes = [] if shared == every else [f"Means over {shared} of {every} datasets that all methods share."]
+    if lacking := [m for m in found.awareness.index.unique("method") if m not in means.index]:
+        notes.append(f"Without {listed(lacking)}: not on every dataset.")
     if found.options["kind"] == "soft":
         notes.append("Losses of scores, not of the label sets that follow from them.")
     if marks:
