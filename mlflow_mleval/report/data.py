@@ -37,8 +37,8 @@ KEYS: Mapping[str, str] = {
     "promethee": "{dataset: {unicriterion: {method: {measure: net flow}}, thresholds: {measure: {preference, q, p, s}}, "
     "incomparable: list of pairs that PROMETHEE I leaves open, gaia: {methods, measures, axis, explained}}}",
     "weights": "{dataset: {measure: weight}}, each summing to 1",
-    "friedman": "{statistic, pvalue, df, iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df, mean_ranks, "
-    "n_datasets, n_methods, ties, warnings}",
+    "friedman": "{statistic, pvalue, df, iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df, "
+    "exact_pvalue, mean_ranks, n_datasets, n_methods, ties, warnings}",
     "nemenyi": "{test, critical_difference, alpha, control, significant_pairs: list of [better, worse], warnings}; with a "
     "control the test is bonferroni-dunn",
     "pairwise": "{test, correction, alternative, alpha, n_comparisons, control, significant_pairs, pairs, warnings}; pairs are "

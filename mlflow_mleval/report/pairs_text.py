@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.ranks import FriedmanResult
 from mlflow_mleval.report.escape import number, pvalue
 from mlflow_mleval.report.words import SHOWN, Sentence, count, deciding_test, listed, verdict
 
@@ -38,6 +39,11 @@ def joined(comparison: Comparison) -> bool:
     return comparison.decides != "none" and comparison.options["control"] is None
 
 
+def exact(found: FriedmanResult) -> str:
+    """The exact p-value of Friedman's test, to be appended, where there is one."""
+    return "" if found.exact_pvalue is None else f"; by all orders, {pvalue(found.exact_pvalue)}"
+
+
 def omnibus(comparison: Comparison) -> list[str]:
     """The tests over all methods together, a sentence each."""
     lines = []
@@ -45,7 +51,8 @@ def omnibus(comparison: Comparison) -> list[str]:
         low, high = f.iman_davenport_df
         lines.append(
             f"All methods together: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
-            f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}."
+            f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}"
+            f"{exact(f)}."
         )
     if (s := comparison.skillings_mack) is not None:
         lines.append(f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, {pvalue(s.pvalue)}.")

@@ -269,10 +269,11 @@ def _against_control(c: Comparison, control: str) -> str:
 
 def _overall(c: Comparison) -> list[Sentence]:
     """Friedman's test, where it finds nothing: then no difference is to be believed easily."""
-    if c.friedman is None or len(c.order) < 3 or c.friedman.iman_davenport_pvalue <= c.options["alpha"]:
+    if c.friedman is None or len(c.order) < 3 or c.friedman.best_pvalue <= c.options["alpha"]:
         return []
-    p = pvalue(c.friedman.iman_davenport_pvalue)
-    return [Sentence(f"Over all methods together, Friedman's test finds no difference (Iman–Davenport, {p}).", ("friedman",))]
+    by = "Iman–Davenport" if c.friedman.exact_pvalue is None else "exact"
+    found = f"Over all methods together, Friedman's test finds no difference ({by}, {pvalue(c.friedman.best_pvalue)})."
+    return [Sentence(found, ("friedman",))]
 
 
 def _feasible(c: Comparison) -> list[Sentence]:

@@ -9,6 +9,7 @@ from mlflow_mleval.report.blocks import Column, Columns, Figure, Section, Table,
 from mlflow_mleval.report.escape import fixed, number, pvalue
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
+from mlflow_mleval.report.pairs_text import exact
 from mlflow_mleval.report.sections.base import Report, from_reader, left_out
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.tables import pairs_frame, pairs_table
@@ -34,7 +35,7 @@ def _overall(report: Report) -> Text:
     df1, df2 = f.iman_davenport_df
     overall = (
         f"Over all methods: Friedman χ² = {number(f.statistic)} ({f.df} df), {pvalue(f.pvalue)}; Iman–Davenport "
-        f"F = {number(f.iman_davenport_statistic)} ({df1}, {df2} df), {pvalue(f.iman_davenport_pvalue)}."
+        f"F = {number(f.iman_davenport_statistic)} ({df1}, {df2} df), {pvalue(f.iman_davenport_pvalue)}{exact(f)}."
     )
     paragraphs = [overall, f"For pairs: {c.decision}"]
     if c.skillings_mack is not None:
