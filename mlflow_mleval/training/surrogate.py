@@ -351,7 +351,8 @@ def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
     """The heatmap as a run of kind report, unless there is one of just these runs."""
     experiment = client.get_experiment_by_name(study.experiment)
     digest = sha256(json.dumps(sorted(study.runs.values())).encode()).hexdigest()
-    if any(store.search(client, [experiment.experiment_id], f"tags.`{schema.TAG_SURROGATE}` = '{digest}'")):
+    reported = store.search(client, [experiment.experiment_id], f"tags.`{schema.TAG_SURROGATE}` = '{digest}'")
+    if any(run.info.status == "FINISHED" for run in reported):
         return
     files = study.files()
     reports.log_report(
