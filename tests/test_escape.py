@@ -81,7 +81,8 @@ def latex_reader(source: str) -> str:
     words = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">",
              "textbar": "|", "textendash": "–", "ldots": "…"}
     maths = {"-": "−", r"\pm": "±", r"\times": "×", r"\leq": "≤", r"\geq": "≥", r"\infty": "∞", r"\alpha": "α", r"\phi": "φ",
-             r"\chi": "χ", r"\tau": "τ", "^+": "⁺", "^-": "⁻", "^2": "²", r"\uparrow": "↑", r"\downarrow": "↓"}
+             r"\chi": "χ", r"\tau": "τ", "^+": "⁺", "^-": "⁻", "^1": "¹", "^2": "²", r"\Lambda": "Λ", r"\cdot": "·",
+             r"\uparrow": "↑", r"\downarrow": "↓"}
     out, at = [], 0
     while at < len(source):
         rest = source[at:]

@@ -72,7 +72,7 @@ def test_measures_that_depend_are_refused_by_name(store):
     assert "fn" in message and "cancer" in message
 
 
-@pytest.mark.parametrize("format", ["csv", "md", "html", "table"])
+@pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
 def test_every_format_names_the_methods(store, format):
     text = mleval_("-n", "made", "--over", "folds", "--output", format).stdout
     assert "good" in text and "bad" in text
@@ -92,9 +92,9 @@ def test_the_gate_looks_at_what_was_tested(store):
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
-    for args in (["--on", "f1"], ["--control", "good"], ["--output", "latex"]):
+    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"]):
         mleval_("-n", "made", "--over", "folds", *args, code=2)
-    mleval_("-n", "made", "--over", "instances", "--output", "html", code=2)
+    mleval_("-n", "made", "--over", "instances", "--draws", "0", code=2)
 
 
 def test_instances_are_tested_from_the_artifacts_of_runs(store):
@@ -102,8 +102,23 @@ def test_instances_are_tested_from_the_artifacts_of_runs(store):
     found = json.loads(mleval_(*args, "--output", "json").stdout)["datasets"]["made"]
     apart = {frozenset((r["method_a"], r["method_b"])) for r in found["pairs"] if r["significant"]}
     assert apart == {frozenset(("good", "bad")), frozenset(("also", "bad"))} and found["n_instances"] == N
-    for format in ("table", "md", "csv"):
-        assert "hamming_loss" in mleval_(*args, "--output", format).stdout.replace("\\", "")
+    for format in ("table", "md", "csv", "latex", "html"):
+        text = mleval_(*args, "--output", format).stdout.replace("\\", "")
+        assert "hamming_loss" in text and "good" in text
+
+
+def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):
+    args = ["-n", "made", "--over", "instances", "-m", "f1", "--exclude-method", "bad"]
+    found = [
+        json.loads(mleval_(*args, "--draws", n, "--seed", seed, "--output", "json").stdout)
+        for n, seed in (("99", "1"), ("99", "1"), ("99", "2"))
+    ]
+    tests = [record["datasets"]["made"] for record in found]
+    assert [(t["n_draws"], t["seed"]) for t in tests] == [(99, 1), (99, 1), (99, 2)]
+    assert found[0]["provenance"]["seed"] == 1
+    assert tests[0]["table"] == tests[1]["table"] != tests[2]["table"]
+    assert "(99 draws, seed 1)" in " ".join(mleval_(*args, "--draws", "99", "--seed", "1").stdout.split())
+    assert "(9,999 draws, seed 0)" in " ".join(mleval_(*args, "--output", "latex").stdout.split())
 
 
 def test_values_by_instance_are_those_of_the_evaluation_in_one_order(store):

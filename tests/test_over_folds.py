@@ -161,7 +161,7 @@ def test_every_table_has_a_file_with_all_rows():
     assert len(frames["fold_values"]) == 2 * 3 * 10 * 2 and set(frames["fold_pairs"]["dataset"]) == {"birds", "flags"}
 
 
-@pytest.mark.parametrize("format", ["table", "json", "csv", "md"])
+@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex"])
 def test_every_format_tells_the_same_pairs(format):
     c = compare(three_methods())
     text = render_folds(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}, format)

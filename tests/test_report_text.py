@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from fold_cases import three_methods
 from report_cases import NASTY, PROVENANCE, nasty, published, study_of
 
 from mlflow_mleval.analysis.comparison import compare
@@ -28,6 +29,7 @@ DESIGNS = {
     "uncorrected": lambda: published(correction="none"),
     "one dataset": lambda: compare(study_of(3, 1)),
     "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
+    "folds": lambda: compare(three_methods()),
     "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
     "hostile names": lambda: nasty(stability=True, n_draws=20),
 }
@@ -158,7 +160,7 @@ def strip_latex(text):
 KNOWN = set(re.findall(r"\w+", """
     begin end paragraph item centering small setlength tabcolsep caption label resizebox ifdim width linewidth else fi
     toprule midrule bottomrule footnotesize raggedright par textbackslash textasciitilde textasciicircum textless
-    textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau uparrow downarrow
+    textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow
 """))
 
 
@@ -177,11 +179,20 @@ def test_latex_is_balanced_and_only_our_commands_act(design):
         assert all(row.endswith(r" \\") and row[0] not in "[*" for row in rows)
 
 
+def test_folds_have_their_tables_in_markdown_and_latex_reports_but_not_beside_a_ranking():
+    found = compare(three_methods())
+    for text, heads in ((render_markdown(found), 2), (render_latex(found), 4)):
+        assert "By fold: birds" in text and "By fold: flags" in text
+        assert text.count("Means with 95") == 2 and text.count("Hotelling's T") >= 2 and "carried by" in text
+        assert len(re.findall(r"## By fold|tab:mleval-fold-", text)) == heads
+    assert "By fold" not in render_markdown(found, what="ranking") + render_latex(found, what="pairs")
+
+
 LATIN = ["<img src=x>", "=cmd()", r"\input{/etc/passwd}", "\x1b[31mred", "a&b|c_d^2~$x$#1%", "*", "[x]", "--''``,,"]
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-@pytest.mark.parametrize("design", ["published", "control", "one dataset", "hostile names"])
+@pytest.mark.parametrize("design", ["published", "control", "one dataset", "folds", "hostile names"])
 def test_latex_compiles(design, tmp_path):
     found = compare(study_of(len(LATIN), 4, names=LATIN, gap=0.02)) if design == "hostile names" else DESIGNS[design]()
     packages = "".join(re.findall(r"^% +(\\usepackage.*)$", text := render_latex(found, PROVENANCE), re.M))

@@ -122,6 +122,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 @opt.over
 @opt.folds
 @opt.rope
+@opt.draws
 @opt.output
 @one_line_errors
 def compare(
@@ -138,6 +139,8 @@ def compare(
               mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
     """
     chosen = opt.chosen_format(format, filename)
+    if over != "instances" and choices["swaps"] is not None:
+        raise click.UsageError("--draws is for tests over instances. Add --over instances.")
     if over != "datasets":
         from mlflow_mleval.cli.over import compare_over
 

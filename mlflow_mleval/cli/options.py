@@ -137,12 +137,20 @@ over = _group(
                  help="What the tests count: datasets; the folds of each dataset, several measures together; or test instances."),
 )
 
+seed = click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+
+draws = _group(
+    click.option("--draws", "swaps", type=click.IntRange(1), help="Over instances: random swaps of the permutation test. "
+                 "Default: 9,999."),
+    seed,
+)
+
 depth = _group(
     click.option("--correlated", "threshold", type=click.FloatRange(0, 1), default=0.9, show_default=True,
                  help="Absolute correlation above which a measure counts as redundant."),
     click.option("--draws", "n_draws", type=click.IntRange(1), default=10_000, show_default=True,
                  help="Random weight vectors for the rank acceptability."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random."),
+    seed,
 )
 
 output = _group(

@@ -9,9 +9,6 @@ import click
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
 
-_FOLDS = ("table", "json", "csv", "md", "html")
-_INSTANCES = ("table", "json", "csv", "md")
-
 
 def compare_over(
     what: str, selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool
@@ -28,9 +25,6 @@ def compare_over(
     format, filename, quiet
         Where the result goes, and in which format.
     """
-    possible = _FOLDS if what == "folds" else _INSTANCES
-    if format not in possible:
-        raise click.UsageError(f"--over {what} cannot be written as {format}. Choose one of {', '.join(possible)}.")
     if choices["on"] != "fused" or choices["control"] is not None or choices["rope"] is not None:
         raise click.UsageError(
             f"--on, --control and --rope are for tests over datasets. With --over {what}, name measures by --measure; "
@@ -71,18 +65,19 @@ def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, 
     say("reading runs …", quiet)
     wanted = selection.pop("measures")
     study = load_study(**selection)
-    found, absent, notes = {}, {}, [*study.notes, *left_out(study.excluded)]
+    drawn = {"seed": choices["seed"]} | ({} if choices["swaps"] is None else {"n_draws": choices["swaps"]})
+    found, absent, notes = {}, {}, [*study.notes, *left_out(e for e in study.excluded if e.kind != "measure")]
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)
         try:
             with instances_of(study, dataset, wanted) as known:
-                found[dataset] = instance_tests(known.sources, known.measures, alpha=choices["alpha"],
+                found[dataset] = instance_tests(known.sources, known.measures, **drawn, alpha=choices["alpha"],
                                                 minimize=selection["minimize"], maximize=selection["maximize"])  # fmt: skip
                 notes += known.notes
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
-    origin = provenance(study.source, list(study.runs["run_id"]), {"seed": 0})
+    origin = provenance(study.source, list(study.runs["run_id"]), drawn)
     write(render_instances(found, absent, notes, origin, format, width()), filename, quiet)
     return any(t.pairs["significant"].any() for t in found.values())

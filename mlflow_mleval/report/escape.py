@@ -150,7 +150,7 @@ _LATEX = {
     # what the reports themselves say beyond ASCII, for compilers that know ASCII only
     MINUS: "$-$", NONE: r"\textendash{}", ELLIPSIS: r"\ldots{}", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$",
     "≥": r"$\geq$", "∞": r"$\infty$", "α": r"$\alpha$", "φ": r"$\phi$", "χ": r"$\chi$", "τ": r"$\tau$", "⁺": r"$^+$",
-    "⁻": r"$^-$", "²": r"$^2$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "⁻": r"$^-$", "¹": r"$^1$", "²": r"$^2$", "Λ": r"$\Lambda$", "·": r"$\cdot$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }
 
 

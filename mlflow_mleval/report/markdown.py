@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten
+from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
+from mlflow_mleval.report.folds_text import pairs_table as fold_pairs_table
 from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
-from mlflow_mleval.report.words import count, new_doubts, origin, paragraphs
+from mlflow_mleval.report.words import count, listed, new_doubts, origin, paragraphs
 
 #: More rows than these are left to the CSV files.
-METHODS, PAIRS, ALL_PAIRS = 100, 20, 500
+METHODS, PAIRS, ALL_PAIRS, DATASETS = 100, 20, 500, 12
 #: Longer names are cut in the middle.
 NAME = 60
 
@@ -33,19 +36,37 @@ def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None
     title = f"{count(len(c.study.methods), 'method')} on {count(len(c.study.datasets), 'dataset')}"
     said = [s.text for s in pairs_verdict(c)] if only else paragraphs(c)
     parts = [f"# {'Pairs of ' if only else ''}{title}", *map(markdown, said)]
-    if doubts := new_doubts(c):
-        parts += ["## Doubts", "\n".join(f"- {markdown(text)}" for text in doubts)]
+    if said := new_doubts(c):
+        parts += ["## Doubts", points(said)]
     if not only:
         parts += ["## Ranking", *table_parts(ranking_table(c, METHODS), "methods")]
     pairs = pairs_table(c, ALL_PAIRS if only else PAIRS)
     if pairs.total:
         parts += ["## Pairs", *map(markdown, [*omnibus(c), c.decision]), *table_parts(pairs, "pairs")]
+    if what == "report":
+        parts += folds_markdown(dict(islice(c.folds.items(), DATASETS)))
     if only and c.beyond is not None:
         sure = [*certainty_sentences(c), *c.beyond.warnings]
-        parts += ["## Beyond p-values", "\n".join(f"- {markdown(text)}" for text in sure)]
+        parts += ["## Beyond p-values", points(sure)]
     if provenance:
         parts += ["## Made from", markdown(origin(provenance))]
     return "\n\n".join(parts) + "\n"
+
+
+def folds_markdown(folds: Folds) -> list[str]:
+    """Paragraphs of Markdown, a heading a dataset."""
+    parts = []
+    for dataset, found in folds.items():
+        parts += [f"## By fold: {markdown(listed([dataset]))}", *map(markdown, sentences(found))]
+        parts += [*table_parts(means_table(found, METHODS), "methods"), *table_parts(fold_pairs_table(found, PAIRS), "pairs")]
+        if said := doubts(found):
+            parts.append(points(said))
+    return parts
+
+
+def points(texts: Iterable[str]) -> str:
+    """A list, escaped."""
+    return "\n".join(f"- {markdown(text)}" for text in texts)
 
 
 def table_parts(table: ReaderTable, things: str) -> list[str]:

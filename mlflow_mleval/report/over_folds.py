@@ -21,7 +21,8 @@ from mlflow_mleval.report.folds_text import (
     pairs_table,
     sentences,
 )
-from mlflow_mleval.report.markdown import table_parts
+from mlflow_mleval.report.latex import HEAD, folds_latex, items, made_from
+from mlflow_mleval.report.markdown import folds_markdown, points
 from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.sections.base import marked
 from mlflow_mleval.report.sections.folds import folds_section
@@ -67,17 +68,6 @@ def render_folds_terminal(
     return "\n".join(lines).rstrip("\n")
 
 
-def folds_markdown(folds: Folds, depth: int = 2) -> list[str]:
-    """Paragraphs of Markdown, a heading of this depth a dataset."""
-    parts = []
-    for dataset, found in folds.items():
-        parts += [f"{'#' * depth} By fold: {markdown(listed([dataset]))}", *map(markdown, sentences(found))]
-        parts += [*table_parts(means_table(found, 100), "methods"), *table_parts(pairs_table(found, PAIRS), "pairs")]
-        if said := doubts(found):
-            parts.append("\n".join(f"- {markdown(text)}" for text in said))
-    return parts
-
-
 def _prose(folds: Folds) -> Callable[[str], Markup]:
     """Marks the names of methods, datasets and measures in running text."""
     return marked({*folds, *(name for f in folds.values() for name in (*f.methods, *f.measures))})
@@ -86,7 +76,7 @@ def _prose(folds: Folds) -> Callable[[str], Markup]:
 def render_folds(
     folds: Folds, absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any], format: str, width: int = 100
 ) -> str:
-    """The tests over folds in a format: table, json, csv (the pairs), md or html.
+    """The tests over folds in a format; csv holds the pairs.
 
     Parameters
     ----------
@@ -95,7 +85,7 @@ def render_folds(
     notes : sequence of str
         Doubts about the study.
     provenance : mapping
-    format : {"table", "json", "csv", "md", "html"}
+    format : {"table", "json", "csv", "md", "latex", "html"}
     width : int
         Columns of the terminal.
     """
@@ -117,11 +107,14 @@ def render_folds(
             sections.append(Section("doubts", "Doubts", [Text(notes, role="points")]))
         sections.append(Section("provenance", "Made from", [Text([origin(provenance)])]))
         return render_page(f"Tests over folds: {listed(folds)}", "", sections, str(provenance.get("time") or ""))
+    lost = [f"{listed([dataset])} was not tested: {why}" for dataset, why in absent.items()]
     if format == "md":
         parts = ["# Tests over folds", *folds_markdown(folds)]
-        parts += [f"{markdown(dataset)} was not tested: {markdown(why)}" for dataset, why in absent.items()]
-        parts += ["\n".join(f"- {markdown(text)}" for text in notes)] if notes else []
+        parts += [points([*lost, *notes])] if lost or notes else []
         return "\n\n".join([*parts, "## Made from", markdown(origin(provenance))]) + "\n"
+    if format == "latex":
+        parts = [HEAD, *folds_latex(folds), *([items("Doubts", [*lost, *notes])] if lost or notes else [])]
+        return "\n\n".join([*parts, made_from(provenance)]) + "\n"
     text = render_folds_terminal(folds, absent, None, width)
     lines = [line for note in notes for line in wrap("- ", short_ids(note), width)]
     return "\n".join([text, *([""] if lines else []), *lines, "", *wrap("", origin(provenance), width)])
