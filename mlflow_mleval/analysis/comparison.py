@@ -19,6 +19,8 @@ from mlflow_mleval.analysis.cliques import cliques, letters
 from mlflow_mleval.analysis.folds import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.paired import Feasibility, PairwiseResult, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.profile_tests import ProfileComparison, compare_profiles
+from mlflow_mleval.analysis.profiles import Profiles
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
     NemenyiResult,
@@ -92,6 +94,8 @@ class Comparison:
         Only where asked for.
     folds : mapping of str to FoldComparison
         By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
+    profiles : ProfileComparison or None
+        Who is better where along loss profiles; only where these were given.
     beyond : Certainty or None
         Only where a rope was given: what lies beyond p-values.
     doubts : tuple of str
@@ -123,6 +127,7 @@ class Comparison:
     redundancy: Redundancy | None
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
+    profiles: ProfileComparison | None
     beyond: Certainty | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
@@ -158,6 +163,7 @@ def compare(
     n_draws: int = 10_000,
     seed: int = 0,
     over_folds: Mapping[str, Any] | None = None,
+    profiles: Profiles | None = None,
     rope: float | None = None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
@@ -188,6 +194,8 @@ def compare(
         Random weight vectors for the rank acceptability.
     over_folds : mapping, optional
         Options of `compare_folds`: measures, protocol, ratio, paired.
+    profiles : Profiles, optional
+        Loss profiles of the same runs, to be compared too; see `compare_profiles`.
     rope : float, optional
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
@@ -245,6 +253,7 @@ def compare(
         )
     by_measure, tau = _by_measure(full, fusion, ties)
     by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
+    along = None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
     beyond = None
     if rope is not None:
         beyond = certainty(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
@@ -256,7 +265,7 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
-        beyond=beyond,
+        profiles=along, beyond=beyond,
         doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
     )
 
@@ -278,6 +287,18 @@ def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> d
         except (MlevalError, ValueError) as error:
             absent[f"folds.{dataset}"] = str(error)
     return found
+
+
+def _along_profiles(
+    study: Study, profiles: Profiles, alpha: float, seed: int, over_folds: Mapping[str, Any], absent: dict[str, str]
+) -> ProfileComparison | None:
+    """The comparison of the loss profiles of what the study holds."""
+    kept = profiles.select(study.values.index)
+    if not any(len(kept.on(dataset)) > 1 for dataset in kept.datasets):
+        absent["profiles"] = "no two methods carry a loss profile on the same dataset"
+        return None
+    options = {key: over_folds.get(key) for key in ("protocol", "ratio")}
+    return compare_profiles(kept, alpha=alpha, seed=seed, **options)
 
 
 def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -13,6 +13,7 @@ from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
+from mlflow_mleval.cli.profile import profile
 
 SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "folds_by",
              "methods", "exclude_methods", "datasets", "exclude_datasets", "duplicates")
@@ -41,6 +42,7 @@ def main() -> None:
 
 
 main.add_command(evaluate)
+main.add_command(profile)
 
 
 @main.command("import")
@@ -233,7 +235,19 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
         if isinstance(picked.get(name), dict):
             picked[name] = dict.fromkeys(study.measures, default) | picked[name]
     folds = {"protocol": choices.get("protocol"), "ratio": choices.get("ratio"), "paired": not choices.get("unpaired", False)}
-    return run(study, **picked, stability=stability, over_folds=folds)
+    profiles = _profiles(study) if stability else None
+    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
+
+
+def _profiles(study: Any) -> Any:
+    """The loss profiles that the runs of the study carry; None where they carry none."""
+    from mlflow_mleval.errors import NoRunsError
+    from mlflow_mleval.tracking.profiles import profiles_of
+
+    try:
+        return profiles_of(study)
+    except NoRunsError:
+        return None
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False) -> None:

@@ -121,11 +121,15 @@ tests = _group(
     click.option("--require-significant", is_flag=True, help="Exit with 3 unless some pair is separated."),
 )
 
-folds = _group(
+protocol = _group(
     click.option("--protocol", type=click.Choice(["k-fold", "repeated", "resampled", "5x2", "independent"]),
                  help="How the folds came about. Default: recognised from their sizes."),
     click.option("--ratio", type=click.FloatRange(0), metavar="NUMBER",
                  help="n_test / n_train of a fold, which corrects for shared training data. Default: from the folds' sizes."),
+)
+
+folds = _group(
+    protocol,
     click.option("--unpaired", is_flag=True, help="Test runs over folds although they split the data differently."),
 )
 

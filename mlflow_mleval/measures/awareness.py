@@ -103,6 +103,27 @@ def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "bino
     return {"hamming": hamming, "subset": subset, "area": area, "slope": subset - hamming, "relative_gain": gain}
 
 
+def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Array]:
+    """The measures of the registry that follow from the wrong labels of label sets alone.
+
+    Parameters
+    ----------
+    means, n_labels
+        As for `awareness`.
+
+    Returns
+    -------
+    dict of str to array of shape (...,)
+        hamming_loss, subset_accuracy, binomial_area, binomial_slope, binomial_gain.
+
+    >>> {name: float(value) for name, value in hard_measures([0.5, 0.5]).items()}  # doctest: +NORMALIZE_WHITESPACE
+    {'hamming_loss': 0.5, 'subset_accuracy': 0.5, 'binomial_area': 0.5, 'binomial_slope': 0.0, 'binomial_gain': 1.0}
+    """
+    found = awareness(means, n_labels)
+    ends = {"hamming_loss": found["hamming"], "subset_accuracy": 1 - found["subset"]}
+    return ends | {measure: found[name] for measure, name in MEASURED.items()}
+
+
 def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
     """The summaries of the binomial profile that an evaluation reports, by the names of the registry.
 

@@ -20,10 +20,11 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.profiles import Array, Pair, Profiles, gather
-from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.errors import MeasureError, NoRunsError
 from mlflow_mleval.study import Study, some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.tracking.reading import errors_of
 from mlflow_mleval.validation import one_of
 
 KINDS = ("hard", "soft")
@@ -54,7 +55,11 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     MlevalError
         As `load_study` does.
     """
-    return profiles_of(load_study(**selection), kind)
+    try:  # the measure that every profile gives: runs need not have any other in common
+        study = load_study(**selection | {"measures": selection.get("measures") or ["hamming_loss"]})
+    except MeasureError:
+        study = load_study(**selection)
+    return profiles_of(study, kind)
 
 
 def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
@@ -97,7 +102,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         if tag.omitted:
             elsewhere.append(pair)
         else:
-            errors[pair] = _errors(tag, kind)
+            errors[pair] = errors_of(tag, kind)
         if tag.omitted or tag.pooled:
             pooled.append(name)
     for pair, row in zip(elsewhere, _from_artifacts(study, elsewhere, kind), strict=True):
@@ -112,16 +117,6 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     if pooled:
         notes.append(f"{len(pooled)} profiles are of all folds together, for a tag has no room for more ({some(pooled, 3)}).")
     return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
-
-
-def _errors(tag: schema.ProfileTag, kind: str) -> Array:
-    """Mean i-th largest errors, one row a fold."""
-    rows = np.zeros((len(tag.rows), max(map(len, tag.rows))))
-    for i, row in enumerate(tag.rows):
-        rows[i, : len(row)] = row
-    if kind == "soft":
-        return rows
-    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)  # 1 where at least i labels are wrong
 
 
 def _from_artifacts(study: Study, pairs: list[Pair], kind: str) -> list[Array | None]:

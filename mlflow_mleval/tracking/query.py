@@ -18,7 +18,7 @@ from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study, count, some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
-from mlflow_mleval.tracking.reading import CHILD, COLUMNS, Result, Rule, is_ours, read_run
+from mlflow_mleval.tracking.reading import CHILD, COLUMNS, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
@@ -137,6 +137,8 @@ def load_study(
     results = _keep(results, "dataset", datasets, exclude_datasets)
     results = _unique(results, duplicates, excluded)
     _check_comparable(results)
+    if choice.asked is not None:
+        results = [with_profile_measures(r, choice.wanted) for r in results]
     used = choice.of(results, excluded)
     folds, fold_notes = _folds(client, results, used)
     index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.tracking import schema
 
@@ -19,6 +20,8 @@ from mlflow_mleval.tracking import schema
 _INFINITE = 1.7976931348623157e308
 #: The name that MLflow gives to a dataset input without one.
 _NAMELESS = "dataset"
+#: Measures that the profile of the label sets gives.
+FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 CHILD = "children of other runs are no results"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
@@ -165,6 +168,31 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
     plain = set() if values else set(others).intersection(MEASURES)
     values |= {key: v for key, v in others.items() if key not in values and (key in plain or key not in MEASURES)}
     return values, plain, bad
+
+
+def with_profile_measures(result: Result, asked: Collection[str]) -> Result:
+    """The result with the measures that were asked for and that its loss profile gives, where it lacks them."""
+    missing = [m for m in asked if m in FROM_PROFILE and m not in result.values]
+    if not missing or "hard" not in result.profiles or result.status != schema.COMPLETE:
+        return result
+    try:
+        tag = schema.decode_profile(result.profiles["hard"])
+    except ValueError:
+        return result
+    if tag.omitted:
+        return result
+    found = {m: float(v.mean()) for m, v in hard_measures(errors_of(tag, "hard"), tag.n_labels).items() if m in missing}
+    return replace(result, values={**result.values, **{m: v for m, v in found.items() if math.isfinite(v)}})
+
+
+def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:
+    """Mean i-th largest errors, one row a fold, zeros at the end left out."""
+    rows = np.zeros((len(tag.rows), max(map(len, tag.rows))))
+    for i, row in enumerate(tag.rows):
+        rows[i, : len(row)] = row
+    if kind == "soft":
+        return rows
+    return np.cumsum(rows[:, ::-1], axis=1)[:, -2::-1] / rows.sum(axis=1, keepdims=True)  # 1 where at least i labels are wrong
 
 
 def _named(name: str | None, by: str) -> tuple[str, str] | None:

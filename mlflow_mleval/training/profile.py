@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.profiles import Profiles
-from mlflow_mleval.measures.awareness import binomial_measures
+from mlflow_mleval.measures.awareness import hard_measures
 from mlflow_mleval.tracking import log, schema
 from mlflow_mleval.training.content import ALPHAS, steps
 
@@ -67,7 +67,7 @@ def log_profile(
     profiles = Profiles.from_counts({pair: counts}, folds=None if folds is None else {pair: folds})
     rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)
     numbers = profiles.folds[pair]
-    values = pd.DataFrame([_measures(errors) for errors in profiles.errors[pair]])
+    values = pd.DataFrame(hard_measures(profiles.errors[pair]))
     n_labels = profiles.n_labels[dataset]
     grids = {"binomial": steps(n_labels), "polynomial": list(ALPHAS)}
     losses = {family: profiles.losses(dataset, family, grid).loc[method] for family, grid in grids.items()}
@@ -86,11 +86,6 @@ def log_profile(
         files={schema.ARTIFACT_PROFILE: lambda: _table(profiles, rows, pair, losses).to_csv(index=False)},
     )
     return log.write(payload, run_id=run_id, experiment_name=experiment_name)
-
-
-def _measures(errors: np.ndarray) -> dict[str, float]:
-    """The measures that the mean i-th largest errors of label sets give."""
-    return {"hamming_loss": float(errors.mean()), "subset_accuracy": 1 - float(errors[0]), **binomial_measures(errors, "hard")}
 
 
 def _table(profiles: Profiles, rows: np.ndarray, pair: tuple[str, str], losses: Mapping[str, pd.Series]) -> pd.DataFrame:

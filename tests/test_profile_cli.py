@@ -1,0 +1,101 @@
+"""`mleval profile`, and the profiles in `mleval report` and among the measures of `mleval rank`."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+from mlflow_mleval.measures.dependence import profile_from_histogram
+from mlflow_mleval.tracking import log, schema
+
+RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.random(n) < 0.35)}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, empty_store):
+    """Two methods on two datasets with folds, and a run that carries a profile but no measure of it."""
+    folder = tmp_path_factory.mktemp("profiles")
+    rng = np.random.default_rng(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+        patch.chdir(folder)
+        for dataset, k in (("yeast", 14), ("scene", 6)):
+            for method, rate in RATES.items():
+                counts = [np.bincount(rng.binomial(k, rate(rng, 120)), minlength=k + 1) for _ in range(10)]
+                mleval.log_profile(counts, method=method, dataset=dataset, experiment_name="x", n_train=1080)
+            rows = [[*row, *[0] * (k - 2)] for row in ([80, 30, 10], [70, 40, 10])]
+            tags = {schema.TAG_PROFILE: schema.encode_profile(rows, [0, 1])}
+            log.write(log.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
+        log.write(log.Payload("none", "yeast", {"hamming_loss": 0.5}), experiment_name="bare")
+        yield folder
+
+
+@pytest.fixture
+def run(store, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}/mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: CliRunner().invoke(main, list(args))
+
+
+def test_the_table_says_who_is_ahead_where(run):
+    done = run("profile", "-n", "x")
+    assert done.exit_code == 0, done.output
+    assert "BR is ahead at small k and LP at large k" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_json_holds_what_python_computes(run):
+    found = json.loads(run("profile", "-n", "x", "--method", "BR", "--method", "LP", "--seed", "3", "--output", "json").stdout)
+    expected = mleval.compare_profiles(mleval.load_profiles(experiment_names=["x"], methods=["BR", "LP"]), seed=3)
+    assert len(found["profiles"]["ratios"]) == len(expected.ratios) == 20
+    assert found["profiles"]["ratios"][0]["pvalue"] == expected.ratios["pvalue"].iloc[0]
+    assert found["profiles"]["curves"][0]["low"] == expected.curves["low"].iloc[0]
+    assert found["provenance"]["seed"] == 3 and len(found["provenance"]["run_ids"]) == 4
+
+
+@pytest.mark.parametrize("suffix", ["csv", "md", "html", "txt"])
+def test_every_format_is_written(run, suffix, tmp_path):
+    done = run("profile", "-n", "x", "--family", "polynomial", "-o", f"out.{suffix}")
+    assert done.exit_code == 0 and done.stdout == ""
+    assert "LP" in (tmp_path / f"out.{suffix}").read_text()
+
+
+def test_what_cannot_be_done_is_one_line(run):
+    for args, code, text in (
+        (["-n", "bare"], 1, "no run of the selection has a loss profile of label sets (none on yeast: its run carries no"),
+        (["-n", "x", "--kind", "soft"], 1, "its run carries a profile of label sets only"),
+        (["-n", "x", "--output", "latex"], 2, "profiles cannot be written as latex"),
+        (["-n", "x", "--protocol", "repeated", "--ratio", "-1"], 2, "--ratio"),
+    ):
+        done = run("profile", *args)
+        assert done.exit_code == code and text in " ".join(done.output.split()), done.output
+
+
+def test_a_report_holds_the_profiles_of_its_runs(run):
+    done = run("report", "-n", "x", "-m", "hamming_loss", "-m", "subset_accuracy", "--output", "json")
+    assert done.exit_code == 0, done.output
+    study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss", "subset_accuracy"])
+    found = mleval.compare(study, profiles=mleval.profiles_of(study))
+    direct = mleval.compare_profiles(mleval.profiles_of(study))
+    assert found.profiles.ratios.equals(direct.ratios) and found.profiles.protocols["yeast"].known
+    assert mleval.compare(study).profiles is None
+    alone = mleval.profiles_of(study).select([("yeast", "BR"), ("scene", "LP")])
+    alone = mleval.compare(study, profiles=alone)
+    assert alone.profiles is None and "no two methods carry" in alone.absent["profiles"]
+
+
+def test_awareness_ranks_runs_also_where_only_their_tag_knows(run):
+    done = run("rank", "-n", "x", "-m", "binomial_area", "-m", "binomial_slope", "-m", "binomial_gain", "--output", "json")
+    assert done.exit_code == 0, done.output
+    assert {row["method"] for row in json.loads(done.stdout)["ranking"]} == {"BR", "LP", "CC"}
+    study = mleval.load_study(experiment_names=["x"], measures=["binomial_area", "binomial_gain", "hamming_loss"])
+    rows = [[80, 30, 10], [70, 40, 10]]
+    profiles = [profile_from_histogram(row + [0] * 12) for row in rows]
+    for measure, name in (("binomial_area", "area"), ("binomial_gain", "relative_gain"), ("hamming_loss", "hamming")):
+        assert study.values.loc[("yeast", "CC"), measure] == pytest.approx(np.mean([getattr(p, name) for p in profiles]))
+    assert study.minimize == ["binomial_area", "hamming_loss"]
+    default = mleval.load_study(experiment_names=["x"], methods=["BR", "LP"])
+    assert "binomial_area" in default.measures and default.values.notna().all(axis=None)
