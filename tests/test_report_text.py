@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from fold_cases import three_methods
 from report_cases import NASTY, PROVENANCE, nasty, published, study_of
@@ -12,9 +13,11 @@ from report_cases import NASTY, PROVENANCE, nasty, published, study_of
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
 from mlflow_mleval.report.data import as_dict, to_json
+from mlflow_mleval.report.html import render_html
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
-from mlflow_mleval.report.tables import ranking_table
+from mlflow_mleval.report.pairs_text import pairs_verdict
+from mlflow_mleval.report.tables import pairs_frame, ranking_table
 from mlflow_mleval.report.terminal import render_pairs, render_terminal
 from mlflow_mleval.report.words import verdict
 
@@ -87,6 +90,24 @@ def test_pairs_say_first_what_the_design_can_show():
     assert re.search(r"^RF-PCT +PCT +0\.512 \[0\.372, 0\.653\] +11/0/0 +<\.001 +\.064 +\.030 +yes$", text, re.M)
     assert "… and 46 more; --output csv lists all" in text
     assert "Not separated from each other: RF-PCT to RAkEL (11 methods); BR to PCT (11 methods)." in flat
+
+
+@pytest.mark.parametrize("render", ["terminal", "markdown", "latex", "html"])
+def test_separated_pairs_that_assumptions_do_not_carry_are_marked_on_their_rows(render):
+    found = published(test="nemenyi", alpha=0.2)
+    frame = pairs_frame(found)
+    filled = {method for _, method in found.study.filled}
+    rests = frame["separated"] & (frame["method_a"].isin(filled) | frame["method_b"].isin(filled))
+    assert 0 < rests.sum() < frame["separated"].sum()
+    assert (frame["doubts"] == np.where(rests, "results of the two were filled by the policy worst", "")).all()
+    if render == "html":
+        text = render_html(found, {}, pairs_verdict(found), found.doubts, "pairs")
+        cells = re.findall(r"yes(?: \[!\])?</td>", text)
+    else:
+        text = {"terminal": render_pairs, "markdown": render_markdown, "latex": render_latex}[render](found)
+        cells = re.findall(r"\byes\b(?: \W*!\W)?", text)
+    assert sum("!" in cell for cell in cells) == rests.sum() and len(cells) == frame["separated"].sum()
+    assert "filled by the policy worst" in " ".join(text.split())
 
 
 def test_pairs_of_one_dataset_say_why_there_are_none():

@@ -13,9 +13,8 @@ from mlflow_mleval.analysis.certainty import Certainty, FoldCertainty
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan
 from mlflow_mleval.report.escape import NONE, aligned, fixed, number, pvalue
-from mlflow_mleval.report.folds_text import NOT_TRUSTED
 from mlflow_mleval.report.tables import Column, ReaderTable
-from mlflow_mleval.report.words import capitalised, count, listed
+from mlflow_mleval.report.words import NOT_TRUSTED, capitalised, count, listed
 
 #: A probability in words of a table.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}

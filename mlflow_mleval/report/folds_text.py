@@ -25,13 +25,12 @@ from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs
 from mlflow_mleval.analysis.folds import FoldComparison
 from mlflow_mleval.report.escape import aligned, number, pvalue
 from mlflow_mleval.report.tables import Column, ReaderTable
-from mlflow_mleval.report.words import SHOWN, count, level, listed
+from mlflow_mleval.report.words import NOT_TRUSTED, SHOWN, count, level, listed
 
 Folds = Mapping[str, FoldComparison]
 #: Methods of an ordering that are named.
 METHODS = 15
 ARROWS = {"min": "↓", "max": "↑"}
-NOT_TRUSTED = "[!]"
 
 
 def headline_test(found: FoldComparison) -> str:

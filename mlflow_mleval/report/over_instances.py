@@ -12,14 +12,13 @@ from mlflow_mleval.analysis.instances import FEW, InstanceTests
 from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import aligned, latex, markdown, pvalue, wrap
-from mlflow_mleval.report.folds_text import NOT_TRUSTED
 from mlflow_mleval.report.latex import HEAD, items, made_from, table_environment
 from mlflow_mleval.report.markdown import points, table_parts
 from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.sections.base import from_reader, marked
 from mlflow_mleval.report.tables import Column, ReaderTable, to_csv
 from mlflow_mleval.report.terminal import grid, short_ids
-from mlflow_mleval.report.words import count, listed, origin
+from mlflow_mleval.report.words import NOT_TRUSTED, count, listed, origin
 
 #: Rows of the table for readers, and on a page.
 ROWS, ALL_ROWS = 30, 500

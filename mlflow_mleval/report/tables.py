@@ -7,7 +7,7 @@ ranking.csv            position, method, rank, phi_plus, phi_minus, phi, mean_ra
 ranks_by_dataset.csv   dataset, method, rank, phi_plus, phi_minus, phi, tested_rank, tested_value
 pairs.csv              method_a, method_b, mean_rank_difference, mean_difference, mean_low, mean_high, median_difference,
                        median_low, median_high, wins, ties, losses, effect_size, statistic, pvalue, pvalue_corrected,
-                       pvalue_nemenyi, separated
+                       pvalue_nemenyi, separated, doubts
 weights.csv            dataset, measure, weight
 measures.csv           measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue
 correlations.csv       measure_a, measure_b, correlation, redundant
@@ -16,7 +16,8 @@ values.csv             measure, dataset, method, value
 
 ``rank`` and the flows are those of the fused ranking, means over datasets in ranking.csv. ``mean_rank``, ``tested_rank``
 and ``tested_value`` are those of what the tests compare: the same ranking, or one measure. In pairs.csv method_a is the
-one with the better mean rank; differences are a minus b, of mean ranks negative and else positive where a is better.
+one with the better mean rank; differences are a minus b, of mean ranks negative and else positive where a is better;
+``doubts`` says why a pair that is separated is not to be trusted to be, and is empty elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, csv_cell, fixed, pvalue
 from mlflow_mleval.report.pairs_text import joined
-from mlflow_mleval.report.words import deciding_test
+from mlflow_mleval.report.words import NOT_TRUSTED, deciding_test
 
 #: What `render_csv` and the option --output csv can write.
 CSV = ("ranking", "pairs")
@@ -75,7 +76,7 @@ def pairs_frame(comparison: Comparison) -> pd.DataFrame:
     columns = [
         "method_a", "method_b", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
         "median_low", "median_high", "wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected",
-        "pvalue_nemenyi", "separated",
+        "pvalue_nemenyi", "separated", "doubts",
     ]
     if comparison.pairwise is None or comparison.nemenyi is None:
         return pd.DataFrame(columns=columns)
@@ -94,11 +95,28 @@ def pairs_frame(comparison: Comparison) -> pd.DataFrame:
     pairs["pvalue_nemenyi"] = comparison.nemenyi.pvalues.to_numpy()[a, b]
     apart = set(map(frozenset, comparison.separated))
     pairs["separated"] = [frozenset(pair) in apart for pair in zip(pairs["method_a"], pairs["method_b"], strict=True)]
+    pairs["doubts"] = _doubts(comparison, pairs)
     deciding = "pvalue" if comparison.decides == "wilcoxon" else "pvalue_nemenyi"
     counted = {name: int for name in ("wins", "ties", "losses")}
     keys = pairs.assign(kept=~pairs["separated"], a=pairs["method_a"].map(place), b=pairs["method_b"].map(place))
     pairs = pairs.loc[keys.sort_values(["kept", deciding, "mean_rank_difference", "a", "b"]).index]
     return pairs[columns].astype(counted).infer_objects().reset_index(drop=True)
+
+
+def _doubts(comparison: Comparison, pairs: pd.DataFrame) -> list[str]:
+    """By row: why the verdict that the pair is separated is not to be trusted; empty where it is, or where there is none."""
+    c = comparison
+    none = c.friedman.best_pvalue > c.options["alpha"] and len(c.order) > 2
+    filled = {method for _, method in c.study.filled}
+    found = []
+    for row in pairs[["method_a", "method_b", "effect_size", "separated"]].itertuples(index=False):
+        reasons = {
+            "Friedman's test over all methods finds no difference": none,
+            f"results of the two were filled by the policy {c.study.missing}": bool(filled & {row.method_a, row.method_b}),
+            "the signed ranks contradict the mean ranks": c.decides == "wilcoxon" and row.effect_size < 0,
+        }
+        found.append("; ".join(text for text, holds in reasons.items() if holds) if row.separated else "")
+    return found
 
 
 def weights_frame(comparison: Comparison) -> pd.DataFrame:
@@ -254,9 +272,11 @@ def pairs_table(comparison: Comparison, top: int | None = None) -> ReaderTable:
     ranks_test = "Nemenyi" if test.control is None else "Dunn"
     against = comparison.decides == "wilcoxon"
     apart = [
-        ("yes, reversed" if against and effect < 0 else "yes") if separated else ""
-        for separated, effect in zip(shown["separated"], shown["effect_size"], strict=True)
+        ("yes, reversed" if against and effect < 0 else "yes") + (f" {NOT_TRUSTED}" if doubt else "") if separated else ""
+        for separated, effect, doubt in zip(shown["separated"], shown["effect_size"], shown["doubts"], strict=True)
     ]
+    reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
+    untrusted = f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
     columns = [
         Column("method", shown["method_a"].tolist(), "<", name=True),
         Column("against", shown["method_b"].tolist(), "<", name=True),
@@ -265,7 +285,7 @@ def pairs_table(comparison: Comparison, top: int | None = None) -> ReaderTable:
         Column("p", [pvalue(p, bare=True) for p in shown["pvalue"]], keep=1),
         Column(corrected, [pvalue(p, bare=True) for p in shown["pvalue_corrected"]], keep=4, note=wilcoxon),
         Column(f"p ({ranks_test})", [pvalue(p, bare=True) for p in shown["pvalue_nemenyi"]], keep=4),
-        Column("separated", apart, "<", note=f"Separated: by {deciding_test(comparison)}."),
+        Column("separated", apart, "<", note=f"Separated: by {deciding_test(comparison)}.{untrusted}"),
     ]
     if single:
         del columns[4]

@@ -20,6 +20,8 @@ PREFERENCES = {
     "usual": "usual", "u_shape": "U-shape", "v_shape": "V-shape", "level": "level", "linear": "linear", "gaussian": "Gaussian",
 }
 CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
+#: Marks a row whose verdict the assumptions do not carry.
+NOT_TRUSTED = "[!]"
 #: Longer names are cut in the middle; more names than SHOWN are counted.
 NAME, SHOWN = 40, 4
 
