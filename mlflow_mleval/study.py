@@ -23,7 +23,7 @@ LONG = 80
 
 @dataclass(frozen=True)
 class Excluded:
-    """Something that was left out, and why: kind is run, child run, measure, cost, dataset, method or cell."""
+    """Something that was left out, and why: kind is run, child run, measure, unasked, dataset, method or cell."""
 
     kind: str
     name: str
@@ -256,14 +256,14 @@ def count(n: int, noun: str) -> str:
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:
-    """What was left out: a sentence for each kind and reason, but for costs: to leave them out casts no doubt on the rest.
+    """What was left out: a sentence for each kind and reason; what nobody asked for is passed over.
 
     >>> left_out([Excluded("run", "a", "status FAILED"), Excluded("run", "b", "status FAILED")])
     ['Left out: runs a, b: status FAILED.']
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for gone in excluded:
-        if gone.kind != "cost":
+        if gone.kind != "unasked":
             groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
     return [f"Left out: {kind}{'s' if len(names) > 1 else ''} {some(names, 6)}: {why}." for (kind, why), names in groups.items()]
 

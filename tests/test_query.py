@@ -176,11 +176,21 @@ def test_measures_by_default(log):
         "fit_time": "costs are used only where --measure names them",
         "odd": "no direction is known; declare --min or --max",
     }
-    assert {e.name: e.kind for e in study.excluded} == {"recall": "measure", "fit_time": "cost", "odd": "measure"}
+    assert {e.name: e.kind for e in study.excluded} == {"recall": "measure", "fit_time": "unasked", "odd": "measure"}
     doubts = compare(study.complete("worst")).doubts
     assert any("odd" in text for text in doubts) and not any("fit_time" in text for text in doubts)
     assert load(minimize=["odd"]).measures == ["f1", "coverage", "odd"]
     assert load(minimize=["f1"]).directions["f1"] == "min"
+
+
+def test_awareness_of_dependence_is_no_quality_unless_it_is_named(log):
+    log("1", {"mleval/f1": 0.5, "mleval/binomial_slope": 0.1, "mleval/binomial_gain": 0.3}, tags=ours("a", "d"))
+    study = load()
+    assert study.measures == ["f1"] and {e.kind for e in study.excluded} == {"unasked"} and left_out(study)[0][1].startswith(
+        "measures of how errors fall, not of how many there are, are used only where"
+    )
+    assert load(measures=["f1", "awareness"]).measures == ["f1", "binomial_slope", "binomial_gain"]
+    assert load(minimize=["binomial_slope"]).measures == ["f1", "binomial_slope"]
 
 
 def test_values_and_directions_against_the_definition_are_doubts(log):

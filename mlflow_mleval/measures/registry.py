@@ -137,9 +137,15 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "ranking": tuple(m.name for m in MEASURES.values() if m.family == "ranking"),
     "bipartition": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label")),
     "dependence": tuple(m.name for m in MEASURES.values() if m.family == "dependence"),
+    "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
     "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical")),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
 }
+
+
+#: Used only where they are named: what a run costs, and how its errors fall, whatever their number (a prediction that is wrong
+#: everywhere has the best slope).
+NOT_BY_DEFAULT = frozenset(SETS["cost"] + SETS["awareness"])
 
 
 def expand(names: Iterable[str]) -> list[str]:

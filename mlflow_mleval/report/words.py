@@ -326,7 +326,7 @@ def _left_out(c: Comparison) -> list[Sentence]:
         total = len(c.study.datasets) * len(c.study.methods)
         verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
         parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset")
-    kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "cost")
+    kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "unasked")
     if kinds:
         verb = "was" if sum(kinds.values()) == 1 else "were"
         parts.append(f"{_joined([count(n, kind) for kind, n in kinds.items()])} {verb} left out")

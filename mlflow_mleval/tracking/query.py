@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
+from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT, SETS, directions, expand
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study, count, some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
@@ -76,7 +76,7 @@ def load_study(
     minimize, maximize : iterable of str
         Metrics of which the smaller or the larger value is better; needed for those that the registry does not know.
     measures : iterable of str, optional
-        Measures or sets of measures to use. Default: every known measure (costs apart) and every declared one that all
+        Measures or sets of measures to use. Default: every known measure (not costs, awareness) and every declared one that all
         finished runs have; a metric `accuracy` that this project did not log, though, only where it is named here or
         declared, since it is hardly the Jaccard index of label sets that the registry knows.
     exclude_measures : iterable of str
@@ -177,7 +177,7 @@ class _Choice:
         self.exclude, self.minimize, self.maximize = list(exclude), list(minimize), list(maximize)
         self.declared = list(directions([*self.minimize, *self.maximize], self.minimize, self.maximize))
         if self.asked is None:
-            self.wanted = list(dict.fromkeys([*(n for n, m in MEASURES.items() if m.family != "cost"), *self.declared]))
+            self.wanted = list(dict.fromkeys([*(m for m in MEASURES if m not in NOT_BY_DEFAULT), *self.declared]))
             return
         self.wanted = expand(self.asked)
         if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
@@ -206,13 +206,13 @@ class _Choice:
                 reason = f"others log another quantity by this name; --max {m} takes it as it is"
                 excluded.append(Excluded("measure", m, reason))
             elif m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
-                unasked = self.asked is None and m in SETS["cost"] and m not in dropped
-                excluded.append(Excluded("cost" if unasked else "measure", m, reason))
+                unasked = self.asked is None and m in NOT_BY_DEFAULT and m not in dropped
+                excluded.append(Excluded("unasked" if unasked else "measure", m, reason))
         for r in finished:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
         if not used:
-            left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind in ("measure", "cost"))
+            left = "; ".join(f"{e.name}: {e.reason}" for e in excluded if e.kind in ("measure", "unasked"))
             raise MeasureError(
                 f"there is no measure in common to {count(len(finished), 'finished run')} that can be used ({left[:1000]})."
             )
@@ -229,7 +229,8 @@ class _Choice:
         if self.asked is not None:
             return ""
         if measure in MEASURES:
-            return "costs are used only where --measure names them"
+            what = "costs" if measure in SETS["cost"] else "measures of how errors fall, not of how many there are,"
+            return f"{what} are used only where --measure names them"
         return "no direction is known; declare --min or --max"
 
 
