@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.analysis.profile_tests import ProfileComparison, compare_profiles
 from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval.study import Study
 
 #: Share of instances that are touched at all, and the chance that a label of those is wrong.
 BEHAVIOUR = {"BR": (1.0, 0.13), "LP": (0.4, 0.4), "CC": (0.75, 0.2)}
@@ -35,6 +37,15 @@ def profiles(
     known = {"split_digest": "same", "n_train": 9 * n, "n_test": n}
     runs = pd.DataFrame([{"dataset": d, "method": m, "run_id": f"{d}/{m}", **known} for d, m in counts])
     return Profiles.from_counts(counts, runs=runs)
+
+
+@cache
+def whole() -> Comparison:
+    """Methods compared by two measures and by their profiles."""
+    found = profiles({"yeast": 14, "scene": 6, "flags": 7})
+    ends = found.awareness()
+    values = pd.DataFrame({"hamming_loss": ends["hamming"], "f1": 1 - ends["subset"]})
+    return compare(Study(values, {"hamming_loss": "min", "f1": "max"}, runs=found.runs), profiles=found)
 
 
 @cache

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from profile_cases import BEHAVIOUR, compared, profiles
+from profile_cases import BEHAVIOUR, compared, profiles, whole
 from report_cases import NASTY
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 
 from mlflow_mleval.analysis.profile_tests import compare_profiles
 from mlflow_mleval.analysis.profiles import Profiles
 from mlflow_mleval.report import profiles_text
+from mlflow_mleval.report.bundle import data_files, render
+from mlflow_mleval.report.data import as_dict
 from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.over_profiles import render_profiles
 from mlflow_mleval.report.profiles_text import (
@@ -34,6 +37,7 @@ from mlflow_mleval.report.profiles_text import (
     profiles_dict,
     sentences,
 )
+from mlflow_mleval.report.references import bibliography
 
 ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
 
@@ -237,6 +241,24 @@ def test_the_files_have_the_columns_that_the_module_promises():
         assert promised[name].strip() == ", ".join(frame.columns)
     rows = list(csv.reader(io.StringIO(render_profiles(compared(), ORIGIN, "csv"))))
     assert rows[0][:3] == ["dataset", "method", "against"] and len(rows) == 1 + 9
+
+
+def test_the_whole_report_holds_the_profiles():
+    c = whole()
+    files = data_files(c, {})
+    assert {f"{name}.csv" for name in profile_frames(c.profiles)} <= set(files)
+    assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(c.profiles)
+    page = render(c, {}, what="report", format="html")
+    places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
+    assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)
+    assert {"Hüllermeier et al. 2022", "Hothorn et al. 2008"} <= {r.cite for r in bibliography(c)}
+
+
+def test_a_report_without_profiles_says_nothing_of_them():
+    c = replace(whole(), profiles=None)
+    assert as_dict(c)["profiles"] is None and not [name for name in data_files(c, {}) if name.startswith("profile")]
+    assert "Loss profiles" not in render(c, {}, what="report", format="html")
+    assert "Hothorn et al. 2008" not in {r.cite for r in bibliography(c)}
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.report.certainty_text import certainty_dict
 from mlflow_mleval.report.folds_text import folds_dict
+from mlflow_mleval.report.profiles_text import profiles_dict
 from mlflow_mleval.report.tables import FLOWS, measures_frame, pairs_frame, ranking_frame
 from mlflow_mleval.report.words import verdict
 
@@ -59,6 +60,9 @@ KEYS: Mapping[str, str] = {
     "folds": "{dataset: {sentences, measures, protocol, test, means, pairs, posthoc, directions, manova, naive_manova, mardia, "
     "learned, cliques, orderings, excluded, refusals, warnings, ...}}: tests over the folds of each dataset, several measures "
     "together; pairs and posthoc are the rows of fold_pairs.csv and fold_posthoc.csv",
+    "profiles": "{sentences, curves, ratios, crossings, claims, awareness, across, awareness_tests, n_labels, absent, warnings, "
+    "options}: the loss profiles of the methods and their comparison, tables as the rows of the profile_*.csv; null where no two "
+    "methods carry profiles",
     "beyond": "{rope, bayes, equivalence, plan, ranks, bootstrap, by_fold: {dataset: {measure: {bayes, equivalence, plan}}}, "
     "sentences, absent, warnings, ...}: what lies beyond p-values; null unless a rope was given",
     "excluded": "list of {kind, name, reason}: what was left out",
@@ -116,6 +120,7 @@ def as_dict(comparison: Comparison, provenance: Mapping[str, Any] | None = None)
             "redundancy": _redundancy(c),
             "stability": _stability(c),
             "folds": {dataset: folds_dict(found) for dataset, found in c.folds.items()},
+            "profiles": profiles_dict(c.profiles),
             "beyond": certainty_dict(c),
             "excluded": c.study.excluded,
             "study": _study(c),

@@ -497,6 +497,7 @@ def profiles_dict(found: ProfileComparison | None) -> dict[str, Any] | None:
              for s, test in found.awareness_tests.items()}  # fmt: skip
     return {
         "sentences": sentences(found),
+        "across": None,
         **{name.removeprefix("profile_"): frame for name, frame in profile_frames(found).items()},
         "awareness_tests": tests,
         "n_labels": found.n_labels,

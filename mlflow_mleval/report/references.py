@@ -119,6 +119,13 @@ REFERENCES = {
                       title="Inference for Ranks with Applications to Mobility across Neighbourhoods and Academic Achievement "
                             "across Countries", journal="The Review of Economic Studies", volume="91", number="1",
                       pages="476--518", year="2024"),
+    "hothorn": _entry("Hothorn et al. 2008", "article", "hothorn2008",
+                      author="Hothorn, Torsten and Bretz, Frank and Westfall, Peter",
+                      title="Simultaneous Inference in General Parametric Models", journal="Biometrical Journal", volume="50",
+                      number="3", pages="346--363", year="2008"),
+    "westfall": _entry("Westfall & Young 1993", "book", "westfall1993", author="Westfall, Peter H. and Young, S. Stanley",
+                       title="Resampling-Based Multiple Testing: Examples and Methods for p-Value Adjustment",
+                       publisher="Wiley", year="1993"),
     MADJAROV: _entry("Madjarov et al. 2012", "article", "madjarov2012",
                      author="Madjarov, Gjorgji and Kocev, Dragi and Gjorgjevikj, Dejan and D{\\v{z}}eroski, Sa{\\v{s}}o",
                      title="An Extensive Experimental Comparison of Methods for Multi-label Learning",
@@ -165,6 +172,13 @@ _METHODS = {
     "MANOVA": ("tests all methods together on several measures, and learns the combinations that tell them apart",
                ("wilks", "yildiz")),
     "Mardia": ("tests whether what is left of fold and method looks normal", ("mardia",)),
+    "loss profiles": ("losses from the Hamming to the subset 0/1 loss: whose errors fall together loses least on the way",
+                      (HUELLERMEIER,)),
+    "tests along profiles": ("t tests over folds at every parameter, judged by the largest of them, then Holm over pairs",
+                             ("nadeau", "hothorn", "holm")),
+    "profiles over datasets": ("changes of sign, judged by the largest statistic over positions and pairs", ("westfall",)),
+    "awareness over datasets": ("Wilcoxon's signed ranks on the area, slope and relative gain of profiles",
+                                ("wilcoxon", "holm", HUELLERMEIER)),
     "Bayesian tests": ("how probable it is that one method is better by more than the limit, or neither", ("tutorial",)),
     "equivalence": ("two one-sided tests show that a difference is below the limit", ("schuirmann",)),
     "possible ranks": ("ranks of the mean that no test of all pairs together excludes", ("mogstad",)),
@@ -181,7 +195,7 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     control = c.options["control"] is not None
     tested = c.friedman is not None
     several = len(c.study.measures) > 1
-    folds, beyond = c.folds.values(), c.beyond
+    folds, beyond, along = c.folds.values(), c.beyond, c.profiles
     five = [isinstance(f.tests, FiveByTwoPairs) for f in folds]
     by_fold = [part for parts in beyond.by_fold.values() for part in parts.values()] if beyond is not None else []
     used = {
@@ -204,6 +218,10 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
         "correction for shared training data": any(f.protocol.ratio is not None for f in folds),
         "MANOVA": any(f.manova is not None for f in folds),
         "Mardia": any(f.mardia is not None for f in folds),
+        "loss profiles": along is not None,
+        "tests along profiles": along is not None and along.ratios["pvalue"].notna().any(),
+        "profiles over datasets": along is not None and along.across is not None,
+        "awareness over datasets": along is not None and any(t is not None for t in along.awareness_tests.values()),
         "Bayesian tests": beyond is not None and (beyond.bayes is not None or bool(by_fold)),
         "equivalence": beyond is not None and (beyond.equivalence is not None or any(p.equivalence for p in by_fold)),
         "possible ranks": beyond is not None and beyond.ranks is not None,

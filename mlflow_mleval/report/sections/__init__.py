@@ -10,7 +10,9 @@ from importlib import import_module
 from mlflow_mleval.report.blocks import Section
 from mlflow_mleval.report.sections.base import Report
 
-_SECTIONS = ("verdict", "doubts", "ranking", "differences", "folds", "certainty", "measures", "stability", "provenance")
+_SECTIONS = (
+    "verdict", "doubts", "ranking", "differences", "folds", "profiles", "certainty", "measures", "stability", "provenance",
+)  # fmt: skip
 #: Those of the answer to which pairs of methods differ over the datasets.
 _PAIRS = ("verdict", "doubts", "differences", "certainty", "provenance")
 
