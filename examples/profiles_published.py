@@ -8,6 +8,8 @@ beside this script with its two pictures, or FILE without pictures.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -36,6 +38,8 @@ PAIRS = [
     ("BR", "LP"), ("CC", "LP"), ("BR", "CC"), ("BR", "PCT"), ("LP", "PCT"), ("RAkEL k=2", "RAkEL k=5"),
     ("BOOMER-1", "BOOMER-K"), ("LP", "BOOMER-K"),
 ]  # fmt: skip
+#: What one would type in a terminal.
+COMMAND = ["mleval", "profile", "-n", EXPERIMENT, "--method", "BR", "--method", "LP"]
 FAMILIES = {"binomial": "Figure 2, k", "polynomial": "Figure 3, α"}
 
 
@@ -194,9 +198,12 @@ def awareness_table(found: ProfileComparison, datasets: list[str]) -> list[str]:
 def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "profiles_published.md"
     with tempfile.TemporaryDirectory() as folder:
-        mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+        mlflow.set_tracking_uri(store := f"sqlite:///{folder}/mlflow.db")
         published = log_runs()
         profiles = mleval.load_profiles(experiment_names=[EXPERIMENT])
+        print("$", *COMMAND, flush=True)
+        command = [Path(sys.executable).with_name(COMMAND[0]), *COMMAND[1:]]
+        subprocess.run(command, env=os.environ | {"MLFLOW_TRACKING_URI": store}, check=True)
     found = {family: mleval.compare_profiles(profiles, family=family) for family in FAMILIES}
     datasets = sorted(published["dataset"].unique(), key=lambda d: profiles.n_labels[d])
     short = published[published["folds"] < 10]
@@ -206,7 +213,8 @@ def main() -> None:
         "# Published loss profiles, read from runs",
         "",
         f"Made by `python examples/profiles_published.py` from the numbers of wrong labels of {len(published)} results of",
-        "Hüllermeier et al. (2022, section 5; from the result data published with it), logged as runs and read back.",
+        "Hüllermeier et al. (2022, section 5; from the result data published with it), logged as runs and read back. In a",
+        f"terminal, `{' '.join(COMMAND)}` says much of it for a pair of methods.",
         "",
         "## What the paper says, and what its profiles say",
         "",
