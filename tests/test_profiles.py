@@ -435,7 +435,17 @@ def test_of_many_methods_the_best_are_compared_and_the_correction_is_for_all():
     kept = some.ratios.index.get_level_values("method_a").union(some.ratios.index.get_level_values("method_b")).unique()
     assert len(kept) == 3 and set(kept) == set(found.awareness["area"].nsmallest(3).index.get_level_values("method"))
     assert any("Of 12 methods only the 3" in w for w in some.warnings) and len(some.curves) == len(found.curves)
+    assert some.across is None and "only the pairs of 3 of 12 methods" in some.absent["across"]
     assert (some.ratios["pvalue"] >= found.ratios.loc[some.ratios.index, "pvalue"] - 1e-12).all()
+
+
+def test_one_method_has_curves_and_no_pairs():
+    found = compare_profiles(methods_of(methods=["BR"], datasets=("d", "e")))
+    assert len(found.curves) == 28 and found.curves["low"].notna().all() and len(found.awareness) == 2
+    assert found.ratios.empty and found.claims.empty and found.crossings.empty and found.across is None
+    assert found.crossings["certain"].dtype == bool and list(found.ratios) == [
+        "position", "ratio", "low", "high", "pvalue", "significant",
+    ]  # fmt: skip
 
 
 def test_the_seed_decides_and_nothing_else():

@@ -298,6 +298,7 @@ def _along_profiles(
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"
         return None
     options = {key: over_folds.get(key) for key in ("protocol", "ratio")}
+    kept = replace(kept, notes=tuple(note for note in kept.notes if note not in study.notes))  # told with the study
     return compare_profiles(kept, alpha=alpha, seed=seed, **options)
 
 

@@ -137,7 +137,8 @@ def compare_profiles(
     -----
     With fold differences :math:`d_j` of two methods at a parameter,
     :math:`t = \bar d / (s_d \sqrt{1/R + n_{test}/n_{train}})` on :math:`\nu = R - 1` degrees of freedom. The chance that
-    :math:`|t|` reaches a level :math:`u` anywhere is at most that at one parameter and the expected number of crossings,
+    :math:`|t|` of normal differences reaches a level :math:`u` anywhere is at most that at one parameter and the expected number
+    of crossings,
 
     .. math:: P(|T_\nu| \ge u) + \sum_i \min\{\theta_i/\pi \, (1 + u^2/\nu)^{-(\nu-1)/2}, P(|T_\nu| \ge u)\},
 
@@ -173,7 +174,11 @@ def compare_profiles(
         for d in profiles.datasets
     ]
     _correct(found, alpha)
-    across = _across(found, profiles, seed, alpha, absent)
+    across = None
+    if len(chosen) == len(profiles.methods):
+        across = _across(found, profiles, seed, alpha, absent)
+    else:
+        absent["across"] = f"only the pairs of {len(chosen)} of {len(profiles.methods)} methods are compared"
     tests = _awareness_tests(summaries, alpha, absent)
     options = {
         "kind": profiles.kind, "family": family, "alpha": alpha, "n_resamples": n_resamples, "seed": seed,
