@@ -375,23 +375,14 @@ def test_of_several_inputs_the_one_for_testing_names_the_dataset(log, client):
         load(dataset_by="input")
 
 
-def test_accuracy_of_others_is_not_the_jaccard_index(log):
+def test_accuracy_of_others_is_a_doubt_of_its_own(log):
     for method, value in (("a", 0.7), ("b", 0.6)):
         log(method, {"accuracy": value, "f1": value})
     study = load()
-    assert study.measures == ["f1"]
-    assert study.notes[0].startswith("The metric f1 was not logged by this project")
-    reason = "others log another quantity by this name; --max accuracy takes it as it is"
-    assert left_out(study) == [("accuracy", reason)]
-    for asked in ({"maximize": ["accuracy"]}, {"measures": ["accuracy", "f1"]}):
-        named = load(**asked)
-        assert set(named.measures) == {"f1", "accuracy"} and not left_out(named)
-        assert named.notes[0].startswith("The metrics accuracy, f1 were not logged by this project and are taken")
-    assert ("accuracy", reason) in left_out(load(measures=["example"])) and load(measures=["example"]).measures == ["f1"]
-    with pytest.raises(MeasureError, match="accuracy: others log another quantity by this name; --max accuracy"):
-        load(exclude_measures=["f1"])
-    log("c", {"mleval/f1": 0.5, "mleval/accuracy": 0.5}, tags=ours("c", "x"))
-    assert load(method_by="run_name").measures == ["f1"] and load(methods=["c"]).measures == ["accuracy", "f1"]
+    assert study.measures == ["accuracy", "f1"] and not left_out(study)
+    assert study.notes[0].startswith("The metrics accuracy, f1 were not logged by this project and are taken")
+    assert study.notes[0].endswith("right in all labels, where here it is the Jaccard index.")
+    assert "Jaccard" not in load(measures=["f1"]).notes[0]
 
 
 def test_an_experiment_can_be_a_dataset(log):

@@ -23,8 +23,8 @@ from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
-#: Measures whose names mean something else nearly everywhere: accuracy is the share of right instances, not the Jaccard index.
-_OTHERWISE = frozenset({"accuracy"})
+#: Measures whose names mean something else to most, and what.
+_OTHERWISE = {"accuracy": "the share of instances that are right in all labels, where here it is the Jaccard index"}
 #: A value may miss the range of its measure by this much: sums of floats do.
 _SLACK = 1e-9
 
@@ -77,8 +77,7 @@ def load_study(
         Metrics of which the smaller or the larger value is better; needed for those that the registry does not know.
     measures : iterable of str, optional
         Measures or sets of measures to use. Default: every known measure (not costs, awareness) and every declared one that all
-        finished runs have; a metric `accuracy` that this project did not log, though, only where it is named here or
-        declared, since it is hardly the Jaccard index of label sets that the registry knows.
+        finished runs have.
     exclude_measures : iterable of str
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
@@ -198,14 +197,10 @@ class _Choice:
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
             raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.")
         dropped = set(expand(self.exclude))
-        foreign = {m for r in finished for m in r.plain} & _OTHERWISE - {*self.declared, *(self.asked or ())} - dropped
-        wanted = [m for m in self.wanted if m not in dropped | foreign]
+        wanted = [m for m in self.wanted if m not in dropped]
         used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
         for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
-            if m in foreign:
-                reason = f"others log another quantity by this name; --max {m} takes it as it is"
-                excluded.append(Excluded("measure", m, reason))
-            elif m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
+            if m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
                 unasked = self.asked is None and m in NOT_BY_DEFAULT and m not in dropped
                 excluded.append(Excluded("unasked" if unasked else "measure", m, reason))
         for r in finished:
@@ -371,6 +366,7 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
             f"The metric{'' if one else 's'} {some(plain)} {'was' if one else 'were'} not logged by this project and "
             f"{'is' if one else 'are'} taken for the measure{'' if one else 's'} of {'this name' if one else 'these names'}, "
             "which may be defined otherwise."
+            + "".join(f" To most, {m} is {meaning}." for m, meaning in _OTHERWISE.items() if m in plain)
         )
     if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
         runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
