@@ -14,10 +14,11 @@ from scipy import special
 
 from mlflow_mleval.analysis.cliques import cliques, letters
 from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs, five_by_two
+from mlflow_mleval.analysis.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.multivariate import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
 from mlflow_mleval.analysis.normality import MardiaResult, mardia
-from mlflow_mleval.analysis.protocol import MANY_FOLDS, Protocol, protocol_of, widest
+from mlflow_mleval.analysis.protocol import MANY_FOLDS, Protocol
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.study import Excluded, Study, count, some
@@ -36,7 +37,6 @@ COUNTS = {"tp": "max", "tn": "max", "fp": "min", "fn": "min", "tpr": "max", "tnr
 NEARLY = 1e-3
 #: Fewer denominator degrees of freedom than this, and a verdict is marked as one not to trust.
 FEW_DF = 3
-UNPAIRED = "the folds of these two are not the same (their split digests differ)"
 
 
 @dataclass(frozen=True)
@@ -276,11 +276,10 @@ def compare_folds(
     kept, excluded, labels = _same_folds(frame, dataset, asked)
     frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
     values = frame.to_numpy().reshape(len(kept), len(labels), len(names))
-    runs = _runs_of(study, dataset, kept)
-    how, notes = _protocol(runs, len(labels), protocol, ratio)
+    runs = runs_of(study.runs, dataset, kept)
+    how, notes = recorded_protocol(runs, len(labels), protocol, ratio)
     refusals = {"naive": how.naive_refused} if how.naive_refused else {}
-    digests = _digests(runs, kept)
-    split, said = _unpaired(digests, kept) if paired else (None, [])
+    split, said = unpaired(runs, kept) if paired else (None, [])
     notes += said
 
     options = {"methods": kept, "alpha": alpha}
@@ -396,56 +395,6 @@ def _same_folds(
             f"a test over folds needs two methods with the same folds, got {len(kept)} on {dataset}{': ' if why else ''}{why}."
         )
     return kept, tuple(excluded), sorted(common)
-
-
-def _runs_of(study: Study, dataset: str, methods: Sequence[str]) -> pd.DataFrame:
-    """What the runs say of themselves, by method; without rows where nothing is known."""
-    runs = study.runs
-    if not {"dataset", "method"} <= {*runs.columns}:
-        return pd.DataFrame()
-    runs = runs[(runs["dataset"] == dataset) & runs["method"].isin(methods)]
-    return runs.drop_duplicates("method", keep="last").set_index("method")
-
-
-def _protocol(runs: pd.DataFrame, n_folds: int, kind: str | None, ratio: float | None) -> tuple[Protocol, list[str]]:
-    """The most cautious of what the runs say, or what was declared."""
-    sizes = {(None, None)}
-    if {"n_train", "n_test"} <= {*runs.columns}:
-        known = {tuple(_frozen(v) for v in row) for row in runs[["n_train", "n_test"]].itertuples(index=False)}
-        sizes = {pair for pair in known if None not in pair} or sizes
-    found = [protocol_of(n_folds, *pair, kind=kind, ratio=ratio) for pair in sizes]
-    how = widest(found)
-    notes = [] if how.known else [f"{how.reason} Say protocol and ratio if it was another."]
-    notes += [how.caution] if how.caution else []
-    if len({(p.kind, p.ratio) for p in found}) > 1:
-        notes.append(f"The methods were trained on parts of different sizes; the widest correction is used ({how.ratio:.3g}).")
-    return how, notes
-
-
-def _frozen(sizes: object) -> object:
-    """Sizes as something that can be compared: a number, a tuple, or None for what is missing or empty."""
-    if isinstance(sizes, (list, tuple, np.ndarray)):
-        return tuple(sizes) or None
-    return None if pd.isna(sizes) else sizes
-
-
-def _digests(runs: pd.DataFrame, methods: Sequence[str]) -> np.ndarray:
-    known = runs["split_digest"].fillna("").to_dict() if "split_digest" in runs else {}
-    return np.array([known.get(name, "") for name in methods], dtype=object)
-
-
-def _unpaired(digests: np.ndarray, methods: Sequence[str]) -> tuple[np.ndarray | None, list[str]]:
-    """Which pairs have folds that are known to differ, if any, and what is not known."""
-    first, second = np.triu_indices(len(methods), 1)
-    known = digests != ""
-    differ = (digests[first] != digests[second]) & known[first] & known[second]
-    notes = []
-    if unknown := int((~known).sum()):
-        notes.append(
-            f"How the data were split is unknown for {unknown} of {len(methods)} methods; their folds are taken as pairs because "
-            "they have the same numbers."
-        )
-    return (differ if differ.any() else None), notes
 
 
 def _pairs(

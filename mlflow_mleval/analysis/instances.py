@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import ALTERNATIVES, EXACT_DATASETS, NOISE, _share_at_most, adjust
+from mlflow_mleval.analysis.paired import ALTERNATIVES, EXACT_DATASETS, NOISE, adjust, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.study import some
 from mlflow_mleval.validation import one_of, probability, unique_names
@@ -340,7 +340,7 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
     total = n * (n + 1)
     if n <= EXACT_DATASETS:
         below = min(plus, total - plus)
-        tail = float(_share_at_most(np.repeat(doubled, count), below)[below])
+        tail = float(share_at_most(np.repeat(doubled, count), below)[below])
     else:
         deviation = np.sqrt(float((doubled.astype(float) ** 2 * count).sum())) / 2
         tail = float(stats.norm.cdf((min(plus, total - plus) - total / 2) / deviation))

@@ -279,13 +279,31 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
     out = np.zeros(len(pattern))
     for rows in rows_of.values():
         below = sums[rows]
-        share = _share_at_most(pattern[rows[0]], int(below.max()))
+        share = share_at_most(pattern[rows[0]], int(below.max()))
         out[rows] = np.where(below < 0, 0.0, share[below])
     return np.where(upper, 1 - out, out)
 
 
-def _share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
-    """Of all subsets of the rising ranks, the share with a sum of at most 0, 1 .. `limit`. Exact below 2^53 subsets."""
+def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
+    """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a sum of at most 0 .. `limit`.
+
+    Parameters
+    ----------
+    ranks : array of int, shape (n,)
+        Rising; doubled midranks are integers. Zeros do not count.
+    limit : int
+        The largest sum that is asked for.
+
+    Returns
+    -------
+    numpy.ndarray, shape (limit + 1,)
+        Exact below 2^53 subsets.
+
+    Examples
+    --------
+    >>> share_at_most(np.array([1, 2, 3]), 3).tolist()
+    [0.125, 0.25, 0.375, 0.625]
+    """
     ranks = ranks[ranks > 0].tolist()
     ways = np.zeros(max(limit, 0) + 1)
     ways[0] = 1.0
@@ -309,7 +327,7 @@ def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, n
     n = difference.shape[1]
     i, j = np.triu_indices(n)
     ranks = np.arange(1, n + 1)
-    outside = int((_share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
+    outside = int((share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
     found = np.empty((3, len(difference)))
     block = max(1, 2**22 // len(i))
     for start in range(0, len(difference), block):

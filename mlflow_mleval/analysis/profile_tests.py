@@ -19,11 +19,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.folds import UNPAIRED, _digests, _protocol, _runs_of, _unpaired
+from mlflow_mleval.analysis.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.paired import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles import Array, Profiles
 from mlflow_mleval.analysis.protocol import Protocol
-from mlflow_mleval.analysis.resampling import _largest
+from mlflow_mleval.analysis.resampling import sign_flips
 from mlflow_mleval.measures.awareness import SUMMARIES
 from mlflow_mleval.measures.dependence import FAMILIES
 from mlflow_mleval.study import some
@@ -268,7 +268,7 @@ def _on_dataset(
     common, how = _common_folds(profiles, dataset, folds, protocol, ratio, absent, warnings)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    for n_folds in {len(f) for f in folds.values()} - {0, 1}:
+    for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
         shared = (how.ratio or 0.0) if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
         low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), shared, alpha, n_resamples, rng)
@@ -302,7 +302,7 @@ def _common_folds(
     if len(common) < 2:
         absent[f"tests.{dataset}"] = "fewer than two methods have the same folds"
     try:
-        how, notes = _protocol(_runs_of(profiles, dataset, common), len(shared), kind, ratio)
+        how, notes = recorded_protocol(runs_of(profiles.runs, dataset, common), len(shared), kind, ratio)
     except ValueError as error:
         absent[f"tests.{dataset}"] = str(error)
         return common, None
@@ -338,7 +338,7 @@ def _test(
     having = [m for m in part.methods if m in set(common)]
     place = {m: part.methods.index(m) for m in having}
     i, j = np.triu_indices(len(having), 1)
-    split, notes = _unpaired(_digests(_runs_of(profiles, part.dataset, having), having), having)
+    split, notes = unpaired(runs_of(profiles.runs, part.dataset, having), having)
     warnings += [f"On {part.dataset}: {note}" for note in notes]
     if split is not None:
         absent[f"tests.{part.dataset}: {int(split.sum())} pairs"] = UNPAIRED
@@ -404,7 +404,7 @@ def _anywhere(t: Array, angles: Array, df: int) -> Array:
 
 def _critical(angles: Array, level: float, df: int) -> Array:
     """The statistic that each pair reaches anywhere along its profile with this chance, by bisection."""
-    low, high = np.full((2, len(angles), 1), -7.0) * [[[1]], [[-4]]]  # powers of e
+    low, high = np.full((len(angles), 1), -7.0), np.full((len(angles), 1), 28.0)  # powers of e
     for _ in range(50):
         middle = (low + high) / 2
         above = _anywhere(np.exp(middle), angles, df) > level
@@ -418,8 +418,7 @@ def _correct(found: Sequence[_Found], alpha: float) -> None:
     if not tested:
         return
     extra = sum(part.n_pairs - len(part.a) for part in found)  # pairs of methods that were not chosen count, too
-    with np.errstate(invalid="ignore"):
-        worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
+    worst = np.concatenate([np.nan_to_num(t.along, nan=1.0).max(axis=1) for _, t in tested])
     count = len(worst) + extra
     for part, t in tested:
         part.pvalue[t.rows] = _stepped(t.along, worst, extra)
@@ -553,7 +552,7 @@ def _across(found: Sequence[_Found], profiles: Profiles, seed: int, alpha: float
         relative = np.nan_to_num((losses[:, b] - losses[:, a]) / (losses[:, b] + losses[:, a]))  # of the log ratio, but bounded
     relative[np.abs(relative) <= _NOISE] = 0.0
     rows = relative.reshape(len(parts), -1).T
-    pvalue, _ = _largest(rows, _FLIPS, seed, len(parts) - 1 <= np.log2(_FLIPS))
+    pvalue, _ = sign_flips(rows, _FLIPS, seed)
     names = np.array(shared, dtype=object)
     n = len(POSITIONS)
     index = pd.MultiIndex.from_arrays(

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.flows import tied_places, tied_ranks
-from mlflow_mleval.analysis.folds import _digests, _protocol, _runs_of, _unpaired
+from mlflow_mleval.analysis.fold_runs import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import pair_differences
 from mlflow_mleval.analysis.promethee import promethee
@@ -125,8 +125,8 @@ def rank_confidence(
         raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
     frame, a, b, difference, _ = pair_differences(table, minimize)
     n, m = frame.shape
-    exact = n - 1 <= np.log2(n_draws)
-    pvalue, made = _largest(difference, n_draws, seed, exact)
+    exact = _all_flips(n, n_draws)
+    pvalue, made = sign_flips(difference, n_draws, seed)
     better = difference.sum(axis=1) > 0
     apart = pvalue <= alpha
     winner, loser = np.where(better, a, b)[apart], np.where(better, b, a)[apart]
@@ -152,9 +152,37 @@ def rank_confidence(
     )
 
 
-def _largest(difference: Array, n_draws: int, seed: int, exact: bool) -> tuple[Array, int]:
-    """Step-down p-values of all pairs by the largest statistic under common changes of sign, and how many were made."""
+def _all_flips(n: int, n_draws: int) -> bool:
+    """Whether all changes of sign are no more than the draws; a sequence and its opposite are one."""
+    return n - 1 <= np.log2(n_draws)
+
+
+def sign_flips(difference: Array, n_draws: int, seed: int) -> tuple[Array, int]:
+    r"""Step-down p-values of all rows by the largest statistic under common changes of sign (Westfall & Young 1993).
+
+    Parameters
+    ----------
+    difference : array, shape (hypotheses, n)
+        Symmetric about zero where the hypotheses hold, jointly over rows. The statistic of a row is
+        :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`.
+    n_draws : int
+        Random changes of sign; all :math:`2^{n-1}` are made instead where these are no more.
+    seed : int
+
+    Returns
+    -------
+    pvalue : array, shape (hypotheses,)
+        Corrected for the number of rows.
+    made : int
+        Changes of sign that were made.
+
+    Examples
+    --------
+    >>> sign_flips(np.array([[1.0, 2, 1, 2, 1, 3], [1, -1, 2, -2, 1, 0]]), n_draws=99, seed=0)
+    (array([0.03125, 1.     ]), 32)
+    """
     n = difference.shape[1]
+    exact = _all_flips(n, n_draws)
     if exact:
         flips = np.array(list(product((1.0, -1.0), repeat=n - 1))).reshape(-1, n - 1)
         signs = np.column_stack([np.ones(len(flips)), flips])
@@ -268,7 +296,7 @@ def bootstrap_ranks(
     rng = np.random.default_rng(seed)
     total = np.zeros((n_draws, len(methods)))
     ratios: dict[str, float] = {}
-    fixed, assumed, unpaired = [], [], []
+    fixed, assumed, differing = [], [], []
     for dataset in study.datasets:
         values = study.values.loc[dataset].reindex(methods)
         by_fold, kept = _folds(fusion, dataset, methods)
@@ -278,11 +306,11 @@ def bootstrap_ranks(
             continue
         n_folds = by_fold.shape[1]
         having = [name for name, has in zip(methods, kept, strict=True) if has]
-        runs = _runs_of(study, dataset, having)
-        how = _protocol(runs, n_folds, None, ratio)[0]
+        runs = runs_of(study.runs, dataset, having)
+        how = recorded_protocol(runs, n_folds, ratio=ratio)[0]
         ratios[dataset] = how.ratio or 0.0
         assumed += [] if how.known or ratio is not None else [dataset]
-        unpaired += [] if _unpaired(_digests(runs, having), having)[0] is None else [dataset]
+        differing += [] if unpaired(runs, having)[0] is None else [dataset]
         weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_draws) / n_folds
         spread = np.sqrt((1 + n_folds * ratios[dataset]) * n_folds / (n_folds - 1))
         moved = spread * np.einsum("dr,irj->dij", weights, by_fold - by_fold.mean(axis=1, keepdims=True))
@@ -300,7 +328,7 @@ def bootstrap_ranks(
     low, high = np.quantile(rank, [alpha / 2, 1 - alpha / 2], axis=0, method="nearest")
     table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])
     shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
-    doubts = _doubts(fixed, assumed, unpaired, len(study.datasets) - len(ratios))
+    doubts = _doubts(fixed, assumed, differing, len(study.datasets) - len(ratios))
     return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_draws, seed, doubts)
 
 
@@ -319,7 +347,7 @@ def _folds(fusion: Fusion, dataset: str, methods: Sequence[Hashable]) -> tuple[A
     return np.where(kept[:, None, None], full, 0.0), kept
 
 
-def _doubts(fixed: Sequence[str], assumed: Sequence[str], unpaired: Sequence[str], without: int) -> tuple[str, ...]:
+def _doubts(fixed: Sequence[str], assumed: Sequence[str], differing: Sequence[str], without: int) -> tuple[str, ...]:
     found = []
     if fixed:
         found.append(f"Cells without all folds of their dataset keep their values: {some(fixed)}.")
@@ -327,6 +355,6 @@ def _doubts(fixed: Sequence[str], assumed: Sequence[str], unpaired: Sequence[str
         found.append(f"{count(without, 'dataset')} without folds to draw from: ranks there stay, the ranking varies too little.")
     if assumed:
         found.append(f"The folds are taken as one cross-validation on {some(assumed)}: repeated ones need a ratio.")
-    if unpaired:
-        found.append(f"Methods were run on different splits, yet folds are drawn as if they were the same, on {some(unpaired)}.")
+    if differing:
+        found.append(f"Methods were run on different splits, yet folds are drawn as if they were the same, on {some(differing)}.")
     return tuple(found)
