@@ -561,8 +561,7 @@ def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs
     assert search.best_params_
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("depth, order", [(1 + i % 2, order) for i, order in enumerate(ORDERS)])
 def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order, depth):
     """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes stay where it writes them."""
     for step in ORDERS[order]:
