@@ -56,7 +56,7 @@ def test_json_holds_what_python_computes(run):
     assert found["provenance"]["seed"] == 3 and len(found["provenance"]["run_ids"]) == 4
 
 
-@pytest.mark.parametrize("suffix", ["csv", "md", "html", "txt"])
+@pytest.mark.parametrize("suffix", ["csv", "md", "html", "tex", "txt"])
 def test_every_format_is_written(run, suffix, tmp_path):
     done = run("profile", "-n", "x", "--family", "polynomial", "-o", f"out.{suffix}")
     assert done.exit_code == 0 and done.stdout == ""
@@ -67,7 +67,6 @@ def test_what_cannot_be_done_is_one_line(run):
     for args, code, text in (
         (["-n", "bare"], 1, "no run of the selection has a loss profile of label sets (none on yeast: its run carries no"),
         (["-n", "x", "--kind", "soft"], 1, "its run carries a profile of label sets only"),
-        (["-n", "x", "--output", "latex"], 2, "profiles cannot be written as latex"),
         (["-n", "x", "--protocol", "repeated", "--ratio", "-1"], 2, "--ratio"),
     ):
         done = run("profile", *args)

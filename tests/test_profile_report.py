@@ -39,6 +39,7 @@ from mlflow_mleval.report.profiles_text import (
 )
 from mlflow_mleval.report.references import bibliography
 
+FORMATS = ("table", "json", "csv", "md", "latex", "html")
 ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
 
 
@@ -137,7 +138,7 @@ def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
     assert "was not tested" in " ".join(sentences(found))
     assert "certain, sure" not in dict(explain(found))
-    for format in ("table", "md", "html", "json", "csv"):
+    for format in FORMATS:
         assert not re.search(r"\bnan\b", render_profiles(found, ORIGIN, format))
 
 
@@ -199,18 +200,18 @@ def test_profiles_of_scores_say_so():
 
 
 @pytest.mark.parametrize(("datasets", "methods"), [({"d": 1}, "ab"), ({"d": 5}, "a"), ({"d": 5, "e": 4}, "a")])
-@pytest.mark.parametrize("format", ["table", "md", "html", "json", "csv"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_one_label_or_one_method_has_a_report_too(datasets, methods, format):
     found = compare_profiles(profiles(datasets, {m: (1.0, 0.1) for m in methods}), seed=0)
     assert render_profiles(found, ORIGIN, format)
     assert len(methods) > 1 or sentences(found) == ["No two methods have a profile on the same dataset."]
 
 
-@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "html"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_every_format_names_datasets_and_methods(format):
     text = render_profiles(compared(), ORIGIN, format)
     for name in ("yeast", "scene", "flags", "BR", "LP", "CC"):
-        assert name in text or (format in ("table", "md") and name in ("yeast", "scene", "flags"))
+        assert name in text or (format in ("table", "md", "latex") and name in ("yeast", "scene", "flags"))
 
 
 def test_five_methods_on_five_datasets_fit_a_terminal():
@@ -251,6 +252,8 @@ def test_the_whole_report_holds_the_profiles():
     page = render(c, {}, what="report", format="html")
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
     assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)
+    for format, head in (("md", "## Loss profiles"), ("latex", r"\label{tab:mleval-profiles}")):
+        assert head in render(c, {}, what="report", format=format) and head not in render(c, {}, what="pairs", format=format)
     assert {"Hüllermeier et al. 2022", "Hothorn et al. 2008"} <= {r.cite for r in bibliography(c)}
 
 
@@ -268,7 +271,7 @@ def hostile():
     return names, compare_profiles(profiles({NASTY[0]: 5, "<script>alert(2)</script>": 4}, behaviour, n=60), seed=0)
 
 
-@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "html"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_names_of_strangers_are_text(hostile, format):
     names, found = hostile
     text = render_profiles(found, ORIGIN, format)

@@ -9,8 +9,6 @@ import click
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.output import one_line_errors, provenance, say, width, write
 
-_FORMATS = ("table", "json", "csv", "md", "html")
-
 
 @click.command()
 @opt.selection
@@ -45,8 +43,6 @@ def profile(
     from mlflow_mleval.tracking.profiles import load_profiles
 
     chosen = opt.chosen_format(format, filename)
-    if chosen not in _FORMATS:
-        raise click.UsageError(f"profiles cannot be written as {chosen}. Choose one of {', '.join(_FORMATS)}.")
     say("reading runs …", quiet)
     profiles = load_profiles(kind, **opt.selected(selection))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)

@@ -7,6 +7,8 @@ from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import latex, shorten
 from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
@@ -57,6 +59,7 @@ def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = 
         parts.append(table_environment(pairs, f"Pairs of methods. {' '.join(tests)}", "pairs"))
     if what == "report":
         parts += folds_latex(dict(islice(c.folds.items(), DATASETS)))
+        parts += [] if c.profiles is None else profiles_latex(c.profiles)
     if only and c.beyond is not None:
         parts.append(items("Beyond p-values", [*certainty_sentences(c), *c.beyond.warnings]))
     if provenance:
@@ -89,6 +92,18 @@ def folds_latex(folds: Folds) -> list[str]:
         if said := doubts(found):
             parts.append(items(f"Doubts about {listed([dataset])}", said))
     return parts
+
+
+def profiles_latex(found: ProfileComparison) -> list[str]:
+    r"""What loss profiles say, and as tables with the labels ``tab:mleval-profiles`` and ``tab:mleval-awareness``."""
+    parts = [r"\paragraph{Loss profiles}", *map(latex, profiles_text.sentences(found))]
+    tables = {
+        "profiles": (profiles_text.main_table(found, PAIRS), "Who is ahead where along the loss profiles."),
+        "awareness": (profiles_text.awareness_table(found, METHODS), "How aware of the dependence of labels each method is."),
+    }
+    parts += [table_environment(table, caption, key) for key, (table, caption) in tables.items() if table.total]
+    said = [*found.warnings, *profiles_text.left_out(found)]
+    return [*parts, items("Notes on the profiles", said)] if said else parts
 
 
 def table_environment(table: ReaderTable, caption: str, key: str) -> str:

@@ -7,6 +7,8 @@ from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten
 from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
@@ -45,6 +47,7 @@ def render_markdown(comparison: Comparison, provenance: Mapping[str, Any] | None
         parts += ["## Pairs", *map(markdown, [*omnibus(c), c.decision]), *table_parts(pairs, "pairs")]
     if what == "report":
         parts += folds_markdown(dict(islice(c.folds.items(), DATASETS)))
+        parts += [] if c.profiles is None else profiles_markdown(c.profiles)
     if only and c.beyond is not None:
         sure = [*certainty_sentences(c), *c.beyond.warnings]
         parts += ["## Beyond p-values", points(sure)]
@@ -62,6 +65,15 @@ def folds_markdown(folds: Folds) -> list[str]:
         if said := doubts(found):
             parts.append(points(said))
     return parts
+
+
+def profiles_markdown(found: ProfileComparison, depth: int = 2) -> list[str]:
+    """Paragraphs of Markdown about loss profiles under a heading of this depth."""
+    parts = [f"{'#' * depth} Loss profiles", *map(markdown, profiles_text.sentences(found))]
+    tables = (profiles_text.main_table(found, PAIRS), "pairs"), (profiles_text.awareness_table(found, METHODS), "methods")
+    parts += [part for table, things in tables if table.total for part in table_parts(table, things)]
+    said = [*found.warnings, *profiles_text.left_out(found)]
+    return [*parts, points(said)] if said else parts
 
 
 def points(texts: Iterable[str]) -> str:

@@ -10,7 +10,8 @@ from mlflow_mleval.analysis.profile_tests import ProfileComparison
 from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import markdown, wrap
-from mlflow_mleval.report.markdown import table_parts
+from mlflow_mleval.report.latex import HEAD, made_from, profiles_latex
+from mlflow_mleval.report.markdown import profiles_markdown
 from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.profiles_text import (
     KINDS,
@@ -28,19 +29,8 @@ from mlflow_mleval.report.tables import to_csv
 from mlflow_mleval.report.terminal import grid
 from mlflow_mleval.report.words import count, listed, origin
 
-#: Rows of the tables for readers: methods and pairs on a terminal, pairs in Markdown; and pairs told of and notes on a terminal.
-METHODS, PAIRS, MORE, TOLD, NOTES = 15, 5, 20, 2, 4
-
-
-def profiles_markdown(found: ProfileComparison | None, depth: int = 2) -> list[str]:
-    """Paragraphs of Markdown under a heading of this depth; none where there are no profiles."""
-    if found is None:
-        return []
-    parts = [f"{'#' * depth} Loss profiles", *map(markdown, sentences(found))]
-    tables = (main_table(found, MORE), "pairs"), (awareness_table(found, 100), "methods")
-    parts += [part for table, things in tables if table.total for part in table_parts(table, things)]
-    said = [*found.warnings, *left_out(found)]
-    return [*parts, *(["\n".join(f"- {markdown(text)}" for text in said)] if said else [])]
+#: On a terminal: methods and pairs of the tables, pairs that are told of, notes.
+METHODS, PAIRS, TOLD, NOTES = 15, 5, 2, 4
 
 
 def render_profiles(found: ProfileComparison, provenance: Mapping[str, Any], format: str, width: int = 100) -> str:
@@ -51,7 +41,7 @@ def render_profiles(found: ProfileComparison, provenance: Mapping[str, Any], for
     found : ProfileComparison
     provenance : mapping
         What reproduces it.
-    format : {"table", "json", "csv", "md", "html"}
+    format : {"table", "json", "csv", "md", "latex", "html"}
         csv has a row a dataset and pair: who is ahead at small parameters, and where the order changes.
     width : int
         Columns of the terminal.
@@ -62,8 +52,9 @@ def render_profiles(found: ProfileComparison, provenance: Mapping[str, Any], for
         record = {"schema_version": SCHEMA_VERSION, "profiles": profiles_dict(found), "provenance": provenance}
         return to_json(plain(record))
     if format == "md":
-        parts = ["# Loss profiles", *profiles_markdown(found)[1:]]
-        return "\n\n".join([*parts, "## Made from", markdown(origin(provenance))]) + "\n"
+        return "\n\n".join([*profiles_markdown(found, depth=1), "## Made from", markdown(origin(provenance))]) + "\n"
+    if format == "latex":
+        return "\n\n".join([HEAD, *profiles_latex(found), made_from(provenance)]) + "\n"
     if format == "html":
         methods = found.curves.index.get_level_values("method").unique()
         prose = marked({*methods, *datasets_of(found)})
