@@ -13,6 +13,8 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.datasets import make_multilabel_classification
 from sklearn.model_selection import KFold, RepeatedKFold
@@ -278,6 +280,20 @@ def test_the_truly_best_is_lost_no_more_often_than_allowed():
     assert 0.01 < lost < 0.06
     corrected = best_surrogates(frame(means + 0.02 * rng.normal(size=(6, 10, 200))))
     assert np.mean([1 not in kept for kept in corrected["not_separated"]]) < 0.02
+
+
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_what_decides_is_the_difference_of_surrogates_by_fold(count, n_folds, seed):
+    rng = np.random.default_rng(seed)
+    losses = rng.random((count, n_folds, 2)).round(1) + 0.1 * rng.random((count, 1, 1))
+    found = best_surrogates(frame(losses))
+    assert all(set(row.equal) <= set(row.not_separated) and row.surrogate == min(row.equal) for row in found.itertuples())
+    harder = best_surrogates(frame(losses + rng.random((1, n_folds, 1))))  # folds that are harder for all alike
+    pd.testing.assert_frame_equal(harder.drop(columns="loss"), found.drop(columns="loss"))
+    order = rng.permutation(count)
+    turned = best_surrogates(frame(losses[order]))
+    assert [{order[k - 1] + 1 for k in kept} for kept in turned["not_separated"]] == [*map(set, found["not_separated"])]
 
 
 def test_equal_surrogates_and_constant_differences():
