@@ -106,11 +106,18 @@ tags = mlflow.get_run(run_id).data.tags
 print(grid.best_params_, "chosen among", tags["mleval.selected_among"])
 
 # %% [markdown]
-# **The loss profile** lies between Hamming loss (k = 1: every wrong label counts) and subset 0/1 loss (k = 7: one is enough).
+# **The loss profile** rises from the Hamming loss (k = 1: each wrong label counts by itself) to the subset 0/1 loss (k = 7: one
+# wrong label is as bad as all). It is flat where errors fall on the same instances.
 
 # %%
-profiles = {name: ev.profile("binomial") for name, ev in (("k-NN", knn), ("tree", tree))}
+profiles = {name: ev.profile("binomial", kind="hard") for name, ev in (("k-NN", knn), ("tree", tree))}
 pd.DataFrame({name: profile.losses for name, profile in profiles.items()}, index=profiles["tree"].parameters).T.round(3)
+
+# %% [markdown]
+# Across runs, with claims that hold for every k they name; the search kept no predictions, and so has no profile.
+
+# %%
+terminal("mleval profile -n 'ten folds'")
 
 # %% [markdown]
 # **Several measures together, over the folds.**
