@@ -424,6 +424,10 @@ def test_summaries_and_positions_are_tested_over_datasets():
     last = found.across.loc["BR", "LP"].iloc[-1]
     assert (last["wins"], last["losses"], last["significant"]) == (0, 8, True) and last["ratio"] < 1
     assert found.across["pvalue"].min() == 2 / 2**8  # all pairs and positions cost nothing where all datasets agree
+    gap = compare_profiles(profiles.select([p for p in profiles.errors if p != ("d3", "CC")]), n_resamples=10)
+    assert gap.warnings[-1] == "Tests over datasets are without CC: no profile on every dataset."
+    assert gap.awareness_tests["area"].methods == ["BR", "LP"] and gap.absent["awareness_tests.area: CC"]
+    assert set(gap.across.index.get_level_values("method_b")) == {"LP"}
     few = compare_profiles(profiles.select([(d, m) for d, m in profiles.errors if d < "d4"]), n_resamples=10)
     assert few.across is None and "it takes 6 datasets" in few.absent["across"]
     assert few.awareness_tests["area"] is None and "cannot give a significant pair" in few.absent["awareness_tests.area"]

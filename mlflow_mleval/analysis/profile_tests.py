@@ -180,6 +180,9 @@ def compare_profiles(
     else:
         absent["across"] = f"only the pairs of {len(chosen)} of {len(profiles.methods)} methods are compared"
     tests = _awareness_tests(summaries, alpha, absent)
+    lacking = [m for m in profiles.methods if any((d, m) not in profiles.errors for d in profiles.datasets)]
+    if lacking and (across is not None or any(tests.values())):
+        warnings.append(f"Tests over datasets are without {some(lacking)}: no profile on every dataset.")
     options = {
         "kind": profiles.kind, "family": family, "alpha": alpha, "n_resamples": n_resamples, "seed": seed,
         "correction": _CORRECTION, "protocol": protocol, "ratio": ratio, "top": top,
@@ -569,8 +572,8 @@ def _across(found: Sequence[_Found], profiles: Profiles, seed: int, alpha: float
 def _awareness_tests(summaries: pd.DataFrame, alpha: float, absent: dict[str, str]) -> dict[str, PairwiseResult | None]:
     found: dict[str, PairwiseResult | None] = {}
     for name in TESTED:
-        table = summaries[name].unstack("method")
-        table = table.loc[table.notna().any(axis=1)]  # the gain is not defined on a dataset with one label
+        whole = summaries[name].unstack("method")
+        table = whole.loc[whole.notna().any(axis=1)]  # the gain is not defined on a dataset with one label
         table = table.loc[:, table.notna().all()]
         n_datasets, n_methods = table.shape
         reason = ""
@@ -581,4 +584,7 @@ def _awareness_tests(summaries: pd.DataFrame, alpha: float, absent: dict[str, st
         if reason:
             absent[f"awareness_tests.{name}"] = reason
         found[name] = None if reason else wilcoxon_pairs(table, minimize=SUMMARIES[name] == "min", alpha=alpha)
+        gone = [m for m in whole.columns if m not in table]
+        if gone and not reason:
+            absent[f"awareness_tests.{name}: {some(gone)}"] = "no value on every dataset"
     return found

@@ -30,8 +30,8 @@ def profile(
     """Compare loss profiles: who is better when few labels have to be right together, who when many, and where they cross.
 
     A method that is aware of the dependence of labels loses little on the way from the Hamming loss to the subset 0/1 loss. Runs
-    carry their profiles since they were logged by mleval. Folds tell at which parameters one method is better for certain; over
-    six datasets or more, pairs are tested over these too.
+    that mleval logged carry their profiles. Folds tell at which parameters one method is better for certain; with six datasets or
+    more, pairs are tested over these too.
 
     \b
     Examples: mleval profile -n mystudy
