@@ -40,6 +40,14 @@ def test_signed_rank_is_what_the_loops_give(rope):
         assert row.mean_difference == pytest.approx(z.mean())
 
 
+def test_many_pairs_at_once_are_each_pair_alone():
+    table = pd.DataFrame(np.random.default_rng(2).random((6, 7)).round(2), columns=list("abcdefg"))
+    found = bayesian_signed_rank(table, 0.02, n_draws=2**17).table  # more than one block of pairs, and of draws
+    for row in found.sample(4, random_state=0).itertuples():
+        alone = bayesian_signed_rank(table[[row.method_a, row.method_b]], 0.02, n_draws=2**17).table.iloc[0]
+        assert list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12) and row.decision == alone["decision"]
+
+
 def test_correlated_t_is_the_integral_of_its_posterior():
     values = table()
     found = bayesian_t(values, 0.01, ratio=1 / 9)

@@ -21,6 +21,8 @@ from mlflow_mleval.validation import probability
 Array = NDArray[np.float64]
 #: Fewer datasets than this, and the prior is heard.
 FEW = 5
+#: Numbers of one array that are in memory at once.
+BLOCK = 2**21
 
 
 @dataclass(frozen=True)
@@ -136,22 +138,40 @@ def bayesian_signed_rank(
     n = len(frame)
     draws = np.random.default_rng(seed).standard_gamma(np.r_[prior_strength, np.ones(n)], size=(n_draws, n + 1))
     draws /= draws.sum(axis=1, keepdims=True)
-    slack = np.maximum.outer(np.r_[0.0, noise], np.r_[0.0, noise])
-    found = np.empty((len(a), 5))
-    tail = (1 - threshold) / 2
-    for row, z in enumerate(np.pad(difference, ((0, 0), (1, 0)))):
-        sums = np.add.outer(z, z)
-        above, below = ((draws @ part * draws).sum(axis=1) for part in (sums > 2 * rope + slack, sums < -2 * rope - slack))
-        within = 1 - above - below
-        for_a, for_b = (above > below) & (above > within), (below > above) & (below > within)
-        found[row] = for_a.mean(), for_b.mean(), z[1:].mean(), *np.quantile(draws @ z, [tail, 1 - tail])
+    z = np.pad(difference, ((0, 0), (1, 0)))
+    found, tail = np.empty((5, len(a))), (1 - threshold) / 2
+    step = max(1, BLOCK // n_draws)
+    for part in (slice(start, start + step) for start in range(0, len(a), step)):
+        found[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
+        found[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
+    found[2] = difference.mean(axis=1)
     warnings = []
     if n < FEW:
         warnings.append(f"{n} datasets hardly outweigh the prior.")
     return BayesResult(
-        _table(frame, a, b, *found.T, threshold), "signed-rank", rope, threshold, frame.columns.tolist(),
+        _table(frame, a, b, *found, threshold), "signed-rank", rope, threshold, frame.columns.tolist(),
         n_draws=n_draws, seed=seed, warnings=(*warnings, *_about(rope)),
     )  # fmt: skip
+
+
+def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
+    """By pair, the shares of the draws in which most of the weight of sums is above the rope, and below it.
+
+    A weighted share of sums is linear in the products of two weights: one matrix product serves all pairs.
+    """
+    i, j = np.triu_indices(z.shape[1])
+    sums, slack = z[:, i] + z[:, j], np.maximum(noise[i], noise[j])
+    times = np.where(i == j, 1.0, 2.0)
+    sides = [(side * times).T for side in (sums > 2 * rope + slack, sums < -2 * rope - slack)]
+    count = np.zeros((2, len(z)))
+    step = max(1, BLOCK // len(i))
+    for start in range(0, len(draws), step):
+        some = draws[start : start + step]
+        products = some[:, i] * some[:, j]
+        above, below = (products @ side for side in sides)
+        within = 1 - above - below
+        count += ((above > below) & (above > within)).sum(axis=0), ((below > above) & (below > within)).sum(axis=0)
+    return count / len(draws)
 
 
 def bayesian_t(
