@@ -10,6 +10,7 @@ from markupsafe import Markup
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, fixed, number
+from mlflow_mleval.report.figures.labels import spread
 from mlflow_mleval.report.page import template_text
 from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, room_for, text_width
 
@@ -38,7 +39,7 @@ def profile_figure(profiles: Mapping[str, Profile]) -> Svg:
         svg.text(x(tick), y.start + 17, f"{tick:g}", "muted", "middle")
     svg.line(x.start, y.start, x.stop, y.start, "axis")
     svg.text((x.start + x.stop) / 2, 264, "k: labels that have to be right together", "muted", "middle")
-    ends = _apart([y(p.losses[-1]) for p in profiles.values()], 17)
+    ends = spread([y(p.losses[-1]) for p in profiles.values()], 17, y.stop, y.start)
     for i, ((kind, profile), end) in enumerate(zip(profiles.items(), ends, strict=True)):
         points = [(x(k), y(v)) for k, v in zip(profile.parameters, profile.losses, strict=True)]
         if len(points) > 1:
@@ -48,14 +49,6 @@ def profile_figure(profiles: Mapping[str, Profile]) -> Svg:
                 svg.dot(px, py, 3, f"f{i}", tip=f"{KINDS[kind]}, k = {k}: {number(v)}")
         svg.text(x.stop + 9, end + 4, KINDS[kind])
     return svg
-
-
-def _apart(positions: list[float], room: float) -> list[float]:
-    """The positions, moved until labels there do not touch."""
-    if len(positions) == 2 and abs(positions[0] - positions[1]) < room:
-        middle, sign = sum(positions) / 2, -1 if positions[0] <= positions[1] else 1
-        return [middle + sign * room / 2, middle - sign * room / 2]
-    return positions
 
 
 def folds_figure(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
