@@ -119,7 +119,7 @@ def sentences(found: ProfileComparison, told: int = TOLD) -> list[str]:
     """What the profiles say, a sentence each: crossings of `told` pairs, claims and their error rate, awareness and its tests."""
     if found.ratios.empty:
         return ["No two methods have a profile on the same dataset."]
-    return [*_crossings(found, told), *_claims(found), *_across(found), *_awareness(found)]
+    return [*_crossings(found, told), *_claims(found), *_across(found, told), *_awareness(found)]
 
 
 def _crossings(found: ProfileComparison, told: int) -> list[str]:
@@ -225,7 +225,7 @@ def _claims(found: ProfileComparison) -> list[str]:
     c, alpha = found.claims, level(found.options["alpha"])
     tested = found.ratios["pvalue"].notna()
     if not tested.any():
-        return ["Which of these differences are more than chance was not tested."]
+        return ["Without tests by fold nothing says which differences on a dataset are more than chance."]
     pairs = len(found.ratios.index.droplevel("parameter")[tested].unique())
     apart = c.assign(pair=[frozenset(p) for p in zip(c["better"], c["worse"], strict=True)])
     some = len(apart.drop_duplicates(["dataset", "pair"]))
@@ -239,7 +239,7 @@ def _claims(found: ProfileComparison) -> list[str]:
     ]
 
 
-def _across(found: ProfileComparison) -> list[str]:
+def _across(found: ProfileComparison, told: int) -> list[str]:
     """What holds over the datasets: pairs with a stretch of positions at which one is better."""
     table = found.across
     if table is None:
@@ -254,9 +254,9 @@ def _across(found: ProfileComparison) -> list[str]:
                 said.append(f"{listed([better])} is better than {listed([worse])} at {_positions(at[run[0]], at[run[-1]])}")
     if not said:
         return ["Over the datasets no pair is separated at any position between the Hamming and the subset 0/1 loss."]
-    more = f"; and {len(said) - TOLD} more" if len(said) > TOLD else ""
+    more = f"; and {len(said) - told} more" if len(said) > told else ""
     return [
-        f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:TOLD])}{more} (by "
+        f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:told])}{more} (by "
         "changes of sign, corrected for all pairs and positions)."
     ]
 
