@@ -137,7 +137,9 @@ def test_claims_come_with_their_error_rate():
 def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
     assert "Without tests by fold" in " ".join(sentences(found))
-    assert "certain, sure" not in dict(explain(found))
+    assert "certain, sure" not in dict(explain(found)) and "certain" not in [c.head for c in pairs_table(found).columns]
+    alone = compare_profiles(profiles({"d": 6}, n_folds=1), seed=0)
+    assert "folds are sure" not in " ".join(sentences(alone)) and len(dataset_table(alone, "d").columns) == 3
     for format in FORMATS:
         assert not re.search(r"\bnan\b", render_profiles(found, ORIGIN, format))
 

@@ -33,6 +33,8 @@ from mlflow_mleval.report.words import count, level, listed
 
 #: Pairs of which the sentences tell, and rows of a table for readers.
 TOLD = 4
+#: Ratios this close to 1 are float noise.
+NOISE = 1e-9
 #: Parameters of a table.
 POINTS = 8
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
@@ -57,8 +59,8 @@ def patterns(found: ProfileComparison) -> pd.DataFrame:
         of times, `method` is ahead at both ends.
     """
     keys = ["dataset", "method_a", "method_b"]
-    ratio = found.ratios["ratio"]
-    ahead = np.sign(ratio - 1).replace(0, np.nan).groupby(level=keys, sort=False).first()
+    above = found.ratios["ratio"] - 1
+    ahead = np.sign(above).where(above.abs() > NOISE).groupby(level=keys, sort=False).first()
     table = ahead.rename("ahead").reset_index()
     turned = (table["ahead"] < 0).to_numpy()
     table["method"] = np.where(turned, table["method_b"], table["method_a"])
@@ -182,7 +184,8 @@ def dataset_sentences(found: ProfileComparison, dataset: str, most: int | None =
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
         sure = [f"of {m} {span}" for m, o in ((row.method, row.against), (row.against, row.method))
                 if (span := certain.get((m, o)))]  # fmt: skip
-        said.append(f"On {listed([dataset])} {text}; the folds are sure {' and '.join(sure) or 'of neither'}.")
+        text += f"; the folds are sure {' and '.join(sure) or 'of neither'}" if _tested(found, dataset) else ""
+        said.append(f"On {listed([dataset])} {text}.")
     return said
 
 
@@ -192,7 +195,7 @@ def _at(parameter: float, symbol: str, ends: tuple[float, float]) -> str:
     >>> _at(9.4, "k", (1, 14)), _at(31.6228, "α", (1, 1000))
     ('k = 9 of 14', 'α = 31.6')
     """
-    return f"k = {math.floor(parameter)} of {ends[1]:g}" if symbol == "k" else f"α = {number(parameter, 3)}"
+    return f"k = {math.floor(parameter + NOISE)} of {ends[1]:g}" if symbol == "k" else f"α = {number(parameter, 3)}"
 
 
 def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
@@ -386,8 +389,9 @@ def pairs_table(found: ProfileComparison, top: int | None = None) -> ReaderTable
         Column("overtakes", counts["overtakes"]),
         Column("behind", counts["behind"], keep=3),
         Column("crossing at", spans, keep=1, note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."),
-        Column("certain", counts["certain"], keep=4, note="Certain: on both sides."),
     ]
+    if any(_tested(found, dataset) for dataset in datasets_of(found)):
+        columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
     if shown["mixed"].any():
         columns.insert(6, Column("both", counts["mixed"], keep=2, note="Both: several crossings."))
     return ReaderTable(columns, len(frame))
@@ -416,17 +420,14 @@ def dataset_table(found: ProfileComparison, dataset: str, top: int | None = None
     certain = certain_spans(found, dataset)
     sure = [[certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
             for i, j in (("method", "against"), ("against", "method"))]  # fmt: skip
-    return ReaderTable(
-        [
-            Column(f"ahead at small {symbol}", shown["method"].tolist(), "<", name=True),
-            Column("against", shown["against"].tolist(), "<", name=True),
-            Column("overtaken above", where, "<", note="Overtaken above: where the mean profiles cross."),
-            Column("certainly better", sure[0], "<", keep=2),
-            Column("certainly worse", sure[1], "<", keep=2,
-                   note=f"Certainly: corrected for all {symbol} and all pairs."),
-        ],
-        len(table),
-    )  # fmt: skip
+    columns = [
+        Column(f"ahead at small {symbol}", shown["method"].tolist(), "<", name=True),
+        Column("against", shown["against"].tolist(), "<", name=True),
+        Column("overtaken above", where, "<", note="Overtaken above: where the mean profiles cross."),
+        Column("certainly better", sure[0], "<", keep=2),
+        Column("certainly worse", sure[1], "<", keep=2, note=f"Certainly: corrected for all {symbol} and all pairs."),
+    ]
+    return ReaderTable(columns if _tested(found, dataset) else columns[:3], len(table))
 
 
 def main_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
@@ -535,6 +536,12 @@ def datasets_of(found: ProfileComparison) -> list[str]:
 def methods_on(found: ProfileComparison, dataset: str) -> list[str]:
     """The methods with a profile on a dataset, by their mean loss along it, the least first."""
     return found.awareness.xs(dataset, level="dataset")["area"].sort_values(kind="stable").index.tolist()
+
+
+def _tested(found: ProfileComparison, dataset: str) -> bool:
+    """Whether any pair was tested over the folds of a dataset."""
+    part = found.ratios[found.ratios.index.get_level_values("dataset") == dataset]
+    return bool(part["pvalue"].notna().any())
 
 
 def _ends(found: ProfileComparison, dataset: str) -> tuple[float, float]:
