@@ -1,6 +1,7 @@
 """The command line on a real store that holds the published study."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -159,5 +160,7 @@ def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
     command = [str(Path(sys.executable).with_name("mleval")), "demo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "RF-PCT" in done.stdout and "Next:" in done.stdout
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    printed, shown = (re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme))
+    assert f"```text\n{printed}```" in shown, "put what mleval demo prints into README.md"
     assert {"mlflow.db", "mleval_report.html", "mleval_report_data"} <= {p.name for p in tmp_path.iterdir()}
