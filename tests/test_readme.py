@@ -13,6 +13,8 @@ from mlflow_mleval.cli import main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.splitlines() if line]
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
+WITH_KERAS = [block for block in BLOCKS if "KerasCallback" in block]
 
 
 def test_the_command_table_is_the_cli():
@@ -49,10 +51,6 @@ def test_the_demo_command_works_in_a_clean_copy(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "leads the fused ranking of 12 methods over 11 datasets" in done.stdout.replace("\n", " ")
     assert (clone / "mleval_report.html").exists()
-
-
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
-WITH_KERAS = [block for block in BLOCKS if "KerasCallback" in block]
 
 
 def data() -> dict:
