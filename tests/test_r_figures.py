@@ -1,4 +1,4 @@
-"""Every test against frozen figures of R, to nine digits; golden/r_figures.R made them. Nothing here needs R."""
+"""The tests against frozen figures of R, to nine digits; golden/r_figures.R made them. Nothing here needs R."""
 
 import json
 from pathlib import Path
