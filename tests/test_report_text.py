@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fold_cases import three_methods
 from report_cases import NASTY, PROVENANCE, nasty, published, study_of
+from scipy import stats
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
@@ -80,6 +81,18 @@ def test_the_published_ranking_line_by_line():
         " 1  RF-PCT          4.00         1–9   0.209  0.296  0.088  a",
         " 2  BR              4.36        1–10   0.125  0.229  0.104  ab",
     ]
+
+
+def test_an_interval_or_why_there_is_none_stands_beside_every_mean_of_the_ranking():
+    plain = " ".join(render_terminal(published()).split())
+    assert "Mean ranks depend on each other and have no interval of their own" in plain
+    sure = render_terminal(published(rope=0.01))
+    assert re.search(r"^ 1  RF-PCT +4\.00 +1–11 +1–9 ", sure, re.M) and "no interval" not in sure
+    found = published(on="f1")
+    f1 = found.study.cells("f1")["RF-PCT"]
+    low, high = stats.t.interval(0.95, 10, f1.mean(), stats.sem(f1))
+    assert re.search(rf"RF-PCT .* {f1.mean():.3f} \[{low:.3f}, {high:.3f}\]", render_terminal(found))
+    assert "interval" not in render_terminal(compare(study_of(3, 1), on="f1"))
 
 
 def test_pairs_say_first_what_the_design_can_show():

@@ -246,6 +246,30 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
     return difference.mean(axis=1), deviation
 
 
+def mean_intervals(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """The mean of each method over datasets with its interval at 1 - alpha by Student's t.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame, shape (datasets, methods)
+        At least two rows; empty cells do not count.
+    alpha : float
+
+    Returns
+    -------
+    pandas.DataFrame, by method
+        mean, low, high.
+
+    Examples
+    --------
+    >>> mean_intervals(pd.DataFrame({"a": [1.0, 2, 3]})).round(3).loc["a"].tolist()
+    [2.0, -0.484, 4.484]
+    """
+    n = table.count()
+    half = stats.t.ppf(1 - alpha / 2, n - 1) * table.std() / np.sqrt(n)
+    return pd.DataFrame({"mean": table.mean(), "low": table.mean() - half, "high": table.mean() + half})
+
+
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros included.
 

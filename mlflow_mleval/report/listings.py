@@ -11,11 +11,12 @@ from itertools import groupby
 
 import pandas as pd
 
+from mlflow_mleval.analysis.foldstats import fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, SETS
 from mlflow_mleval.report.data import plain, to_json
 from mlflow_mleval.report.escape import columns, csv_cell, html, latex, markdown, number, pad, shorten, terminal, wrap
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Study, count
 
 #: More excluded runs than this are counted, not named, on a terminal.
 SHOWN = 10
@@ -104,10 +105,13 @@ def render_evaluation(ev: Evaluation, about: Mapping[str, str], notes: Sequence[
         rows = [[m, repr(float(v)), MEASURES[m].direction, MEASURES[m].family] for m, v in means.items()]
         return listing(["measure", "value", "better", "family"], rows, format, width)
     size = f"{ev.statistics['n_instances']:,} instances, {ev.statistics['n_labels']:,} labels"
-    size += f", {len(ev.folds)} folds (means over folds)" if len(ev.folds) else ""
+    sure = fold_statistics(ev.folds).table if len(ev.folds) > 1 else pd.DataFrame()
+    spans = {m: f"  [{number(row.corrected_low)}, {number(row.corrected_high)}]" for m, row in sure.iterrows()}
+    what = "means over folds, with 95% intervals as for one cross-validation" if spans else "means over folds"
+    size += f", {count(len(ev.folds), 'fold')} ({what})" if len(ev.folds) else ""
     lines = [line for key, value in {**about, "size": size}.items() for line in wrap(f"{key:<10} ", value, width)]
     for family, names in groupby(means, key=lambda m: MEASURES[m].family):
-        lines += ["", family, *(f"  {m:<26} {MEASURES[m].direction}  {number(means[m])}" for m in names)]
+        lines += ["", family, *(f"  {m:<26} {MEASURES[m].direction}  {number(means[m])}{spans.get(m, '')}" for m in names)]
     if notes:
         lines += ["", "Notes:", *(line for note in notes for line in wrap("- ", note, width))]
     return "\n".join(lines)

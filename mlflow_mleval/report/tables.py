@@ -25,12 +25,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.paired import mean_intervals
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.escape import aligned, csv_cell, fixed, pvalue
 from mlflow_mleval.report.pairs_text import joined
@@ -236,6 +237,15 @@ def ranking_table(comparison: Comparison, top: int | None = None) -> ReaderTable
         Column("method", methods.tolist(), "<", name=True),
         Column("mean rank" if several else "rank", mean, note="Rank 1 is best."),
     ]
+    sure = comparison.beyond.ranks if comparison.beyond is not None else None
+    if several and sure is not None:
+        allowed = sure.table.loc[methods, ["low", "high"]].itertuples(index=False)
+        note = f"Possible: ranks of the mean that the datasets allow, for all methods at once with confidence {1 - sure.alpha:g}."
+        spans = [f"{low}–{high}" if low < high else str(low) for low, high in allowed]
+        columns.append(Column("possible", spans, keep=2, note=note))
+    elif several:
+        columns[-1] = replace(columns[-1], note="Rank 1 is best. Mean ranks depend on each other and have no interval of their "
+                              "own; mleval report says which ranks the datasets allow.")  # fmt: skip
     if several:
         span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
         columns.append(Column("best–worst", [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span], keep=2))
@@ -244,8 +254,14 @@ def ranking_table(comparison: Comparison, top: int | None = None) -> ReaderTable
         note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
         columns += [Column("φ", phi, keep=3, note=note), Column("φ⁺", plus, keep=1), Column("φ⁻", minus, keep=1)]
     else:
-        values = comparison.study.cells(comparison.on).mean()[methods]
-        columns.append(Column(f"mean {comparison.on}" if several else comparison.on, aligned(values), keep=3))
+        values = comparison.study.cells(comparison.on)[methods]
+        if several:
+            alpha = comparison.options["alpha"]
+            cells = np.array(aligned(mean_intervals(values, alpha).to_numpy().ravel(), 3)).reshape(-1, 3)
+            note = f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, the pairs say."
+            columns.append(Column(f"mean {comparison.on}", [f"{a} [{b}, {c}]" for a, b, c in cells], keep=3, note=note))
+        else:
+            columns.append(Column(comparison.on, aligned(values.iloc[0]), keep=3))
         columns.append(Column("fused rank", [fixed(r, 2) for r in shown["rank"]], keep=1))
     if joined(comparison):
         note = "Methods that share a letter are not separated."

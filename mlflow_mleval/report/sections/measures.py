@@ -51,7 +51,10 @@ def _by_measure(c: Comparison) -> Table:
         Column("leader", "left"), Column("its mean rank"), Column("Friedman p"), Column("Iman–Davenport p"),
         Column("τ with fused", tip="Kendall's tau between the ranking by this measure and the fused one"),
     ]  # fmt: skip
-    note = "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1)."
+    note = (
+        "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1). "
+        "Mean ranks depend on each other and have no interval; the p-values say whether the ranking is more than chance."
+    )
     return Table(columns, rows, title="Each measure by itself", note=note)
 
 
