@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import mlflow
+import numpy as np
 import pytest
 
 import mlflow_mleval as mleval
@@ -103,3 +104,51 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
     committed = (EXAMPLES / "surrogate_study.md").read_text(encoding="utf-8")
     assert found[found.index("### flags, features as they are") :] in committed
     assert all(line in committed for line in found.splitlines())
+
+
+@pytest.fixture(scope="module")
+def real_data():
+    spec = importlib.util.spec_from_file_location("real_data_study", EXAMPLES / "real_data_study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(db, capsys, real_data):
+    shown = run("real_data_study.py", cwd=db.parent)
+    for command in ("rank", "compare", "compare", "profile", "report"):
+        shown = shown[shown.index(f"$ mleval {command} -n 'real_data_study (made)'") :]
+    profiles = mleval.load_profiles(experiment_names=["real_data_study (made)"])
+    assert len(profiles.errors) == 27 and profiles.methods == list(real_data.METHODS) and not profiles.absent
+    found, committed = ((where / "real_data_study.md").read_text(encoding="utf-8") for where in (db.parent, EXAMPLES))
+    headings = [line for line in found.splitlines() if line.startswith("#")]
+    assert headings == [line for line in committed.splitlines() if line.startswith("#")][: len(headings)] and len(headings) == 4
+    losses = profiles.losses("made 5/2")
+    cell = f"| made 5/2 | 5 | {losses.loc['LP', 1] / losses.loc['BR', 1]:.3f} | {losses.loc['LP', 5] / losses.loc['BR', 5]:.3f} |"
+    assert cell in found
+    capsys.readouterr()
+    real_data.train(real_data.made_sets(), "real_data_study (made)")
+    assert "Hamming" not in capsys.readouterr().err
+
+
+def test_intervals_of_changing_ratios_hold_what_they_promise(real_data):
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(300):  # folds that share no training data, for which the interval is wide enough by far
+        counts = rng.multinomial(60, [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], size=(10, 2)).transpose(1, 0, 2)
+        profiles = mleval.Profiles.from_counts({("d", "a"): counts[0], ("d", "b"): counts[1]})
+        first, last, low, high = real_data.ratios(profiles, "d", "a", "b")
+        held.append(low <= 0.7 / 0.6 - 0.5 / 0.45 <= high)
+        assert low <= last - first <= high
+    assert np.mean(held) > 0.95
+
+
+def test_mulan_files_are_read(tmp_path, real_data):
+    (tmp_path / "d.xml").write_text('<labels xmlns="http://m"><label name="Hammond\'s"></label><label name="b"/></labels>')
+    head = "@relation r\n@attribute size numeric\n@attribute 'odd name' {x, 'y z'}\n@attribute 'Hammond\\'s' {0,1}\n"
+    head += "@attribute b {0, 1}\n@DATA\n"
+    (tmp_path / "d-train.arff").write_text(head + "1.5,x,0,1\n")
+    (tmp_path / "d-test.arff").write_text(head + "% a remark\n-2,'y z',1,1\n")
+    X, Y = real_data.read_mulan(tmp_path, "d")
+    assert X.to_numpy().tolist() == [[1.5, 1, 0], [-2, 0, 1]] and Y.to_numpy().tolist() == [[0, 1], [1, 1]]
+    assert list(Y) == ["Hammond's", "b"]
