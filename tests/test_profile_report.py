@@ -86,6 +86,8 @@ def test_many_crossings_are_summarised_over_datasets():
     row = frame.loc[("BR", "LP")]
     assert row["overtaken"] == row["datasets"] == 3 and row["ahead"] == row["behind"] == row["mixed"] == 0
     assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(sentences(found))
+    unsure = replace(found, crossings=found.crossings.assign(certain=False))
+    assert "no change of order is certain" in " ".join(sentences(unsure)) and "is certain" not in " ".join(sentences(found))
     shown = pairs_table(found)
     assert cells(shown, "overtaken")[cells(shown, "method").index("BR")] == "3"
 

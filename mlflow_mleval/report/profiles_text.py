@@ -139,6 +139,8 @@ def _crossings(found: ProfileComparison, told: int) -> list[str]:
         said = [_over_datasets(key, table.loc[[key]], SYMBOLS[_family(found)]) for key in keys]
     if len(crossed) > told:
         said[-1] += f" The order of {count(len(crossed) - told, 'other pair')} changes, too."
+    if not found.crossings["certain"].any():
+        said.append("These are mean losses: no change of order is certain, for nowhere are the folds sure of both sides.")
     return said
 
 
