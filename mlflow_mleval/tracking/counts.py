@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.folds import COUNTS as BETTER
 from mlflow_mleval.errors import MeasureError, MissingResultsError
 from mlflow_mleval.study import Study, some
 from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.tracking.fold_sources import at_once, parquet
+from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
 
 COUNTS = ("tp", "fp", "fn", "tn")
@@ -40,7 +40,7 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
-    tables = at_once(lambda run_id: parquet(client, run_id, schema.ARTIFACT_COUNTS), runs["run_id"])
+    tables = at_once(lambda run_id: artifact(client, run_id, schema.ARTIFACT_COUNTS), runs["run_id"])
     parts, without = [], []
     for run, table in zip(runs.itertuples(), tables, strict=True):
         if table is not None and wanted is not None:

@@ -97,7 +97,7 @@ def elsewhere(
         run_id, where = item
         if where.endswith("/"):
             return _history(client, run_id, {m: where + m for m in measures})
-        table = parquet(client, run_id, where)
+        table = artifact(client, run_id, where)
         if table is None or "fold" not in table:
             return None
         kept = [m for m in measures if m in table]
@@ -106,11 +106,12 @@ def elsewhere(
     return dict(zip(runs, at_once(read, runs.items()), strict=True))
 
 
-def parquet(client: MlflowClient, run_id: str, path: str) -> pd.DataFrame | None:
-    """A table among the artifacts of a run, or None where there is none."""
+def artifact(client: MlflowClient, run_id: str, path: str) -> pd.DataFrame | None:
+    """A table among the artifacts of a run, parquet or CSV, or None where there is none."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return pd.read_parquet(client.download_artifacts(run_id, path, folder))
+            local = client.download_artifacts(run_id, path, folder)
+            return pd.read_csv(local) if path.endswith(".csv") else pd.read_parquet(local)
         except MlflowException as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
                 return None

@@ -8,28 +8,20 @@ profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes
 
 from __future__ import annotations
 
-import io
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.analysis.profiles import Array, Pair, Profiles, gather
 from mlflow_mleval.errors import MeasureError, NoRunsError
 from mlflow_mleval.study import Study, some
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
 from mlflow_mleval.tracking.reading import errors_of
 from mlflow_mleval.validation import one_of
 
 KINDS = ("hard", "soft")
-#: Downloads at a time.
-_AT_ONCE = 8
 _OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
 
@@ -124,10 +116,8 @@ def _from_artifacts(study: Study, pairs: list[Pair], kind: str) -> list[Array | 
     if not pairs:
         return []
     ids = study.runs.set_index(["dataset", "method"])["run_id"]
-    with store.store_errors("read"):
-        client = store.connect()
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            tables = list(pool.map(lambda pair: _table(client, ids[pair]), pairs))
+    client = store.connect()
+    tables = at_once(lambda pair: artifact(client, ids[pair], schema.ARTIFACT_PROFILE), pairs)
     found: list[Array | None] = []
     for table in tables:
         own = None if table is None else table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
@@ -138,16 +128,3 @@ def _from_artifacts(study: Study, pairs: list[Pair], kind: str) -> list[Array | 
         row[0, own["parameter"].astype(int) - 1] = own["loss"]
         found.append(row)
     return found
-
-
-def _table(client: MlflowClient, run_id: str) -> pd.DataFrame | None:
-    """The run's table of losses, or None where it has none."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return pd.read_csv(io.BytesIO(Path(client.download_artifacts(run_id, schema.ARTIFACT_PROFILE, folder)).read_bytes()))
-        except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return None
-            raise
-        except FileNotFoundError:
-            return None
