@@ -87,7 +87,7 @@ selection = _group(
 
 measures = _group(
     _many("-m", "--measure", "measures", help="Measure or set of measures to use (see `mleval measures`). Repeatable. "
-          "Default: every known measure that all compared runs have."),
+          "Default: every known measure that all compared runs have, costs and awareness apart."),
     _many("--exclude-measure", "exclude_measures", help="Measure or set to leave out. Repeatable."),
     _many("--min", "minimize", help="Declare a metric of which the smaller value is better. Repeatable."),
     _many("--max", "maximize", help="Declare a metric of which the larger value is better. Repeatable."),
