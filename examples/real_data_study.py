@@ -6,6 +6,7 @@ FOLDER holds sets as Mulan offers them, NAME.xml with NAME.arff or with NAME-tra
 emotions, flags, scene and yeast are read from it. Without FOLDER a small version runs on sets that scikit-learn makes, in under a
 minute. Every method is cross-validated on every set over the same ten folds, each a run of the store that MLFLOW_TRACKING_URI
 names (by default mlflow.db in the working folder). Complete runs are kept: a study that was stopped goes on where it stopped.
+The five sets take about four minutes on one core.
 Then it prints what one would type in a terminal, and writes mleval_report.html and real_data_study.md: which findings of
 Hüllermeier et al. (2022, section 5) these runs confirm.
 """
