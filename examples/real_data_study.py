@@ -118,7 +118,7 @@ class Rakel(ClassifierMixin, BaseEstimator):
         return (self.predict_proba(X) > 0.5).astype(int)
 
 
-# A third of the features at each split: a third of the time of all features, and as good on these sets.
+# A third of the features at each split takes a third of the time of all features.
 TREE = DecisionTreeClassifier(min_samples_leaf=5, max_features=1 / 3, random_state=SEED)
 METHODS = {
     "BR": OneVsRestClassifier(TREE),
