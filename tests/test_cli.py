@@ -96,6 +96,7 @@ def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_ty
     function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
     said = mleval(command, *WORST, *(function if command != "runs" else []), option, value, code=2).stderr
     assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
+    assert value != "f1=0" or "got 0 for 'f1'. Leave" in said
 
 
 def test_a_default_is_never_the_users_mistake(store):

@@ -126,6 +126,8 @@ def test_separated_pairs_that_assumptions_do_not_carry_are_marked_on_their_rows(
 def test_pairs_of_one_dataset_say_why_there_are_none():
     text = render_pairs(compare(study_of(3, 1)))
     assert "No test over datasets is possible with 1 dataset." in text
+    assert "Tests over folds by precision and recall together separate 4 of 6 pairs" in " ".join(
+        render_pairs(compare(three_methods())).split())
 
 
 def test_gaps_in_one_measure_are_tested_as_they_are():

@@ -324,8 +324,9 @@ def _weights(weights: Weights, matrix: Array, turned: npt.NDArray[np.bool_], mea
     share = np.asarray(weights, dtype=float)
     if share.shape != (len(measures),):
         raise ValueError(f"`weights` must hold one number a measure, {len(measures)} in all, got shape {share.shape}.")
-    if not (np.all(np.isfinite(share)) and np.all(share > 0)):
-        raise ValueError(f"`weights` must be positive numbers, got {share.tolist()}. Leave out measures that should not count.")
+    if (wrong := ~(np.isfinite(share) & (share > 0))).any():
+        got = ", ".join(f"{weight:g} for {str(name)!r}" for weight, name in zip(share[wrong], measures[wrong], strict=True))
+        raise ValueError(f"`weights` must be positive numbers, got {got}. Leave out measures that should not count.")
     return share / share.sum()
 
 

@@ -11,7 +11,7 @@ from mlflow_mleval.report.words import SHOWN, Sentence, count, deciding_test, li
 
 
 def pairs_verdict(comparison: Comparison) -> list[Sentence]:
-    """The answer about pairs: what the design can show at all, and which methods the deciding test separates.
+    """The answer about pairs: what the design can show at all, which methods the deciding test separates, and the folds.
 
     >>> import pandas as pd
     >>> from mlflow_mleval.analysis.comparison import compare
@@ -21,17 +21,18 @@ def pairs_verdict(comparison: Comparison) -> list[Sentence]:
     'The evidence separates none of 1 pair (Nemenyi, critical difference 1.39, α = .05).'
     """
     c = comparison
+    folds = [s for s in verdict(c) if s.rests_on == ("folds",)]
     if c.decides == "none":
-        return [Sentence(c.decision, ("absent", "decision"))]
+        return [Sentence(c.decision, ("absent", "decision")), *folds]
     possible = Sentence(f"By signed ranks, {c.feasibility.message}", ("feasibility",))
     if not joined(c):
-        return [possible, *(s for s in verdict(c) if "separated" in s.rests_on)]
+        return [possible, *(s for s in verdict(c) if "separated" in s.rests_on), *folds]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
     more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
     found = f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}" if pairs else f"separates none of {total}"
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
-    return [possible, apart, *([Sentence(describe_cliques(c), ("cliques", "separated"))] if pairs else [])]
+    return [possible, apart, *([Sentence(describe_cliques(c), ("cliques", "separated"))] if pairs else []), *folds]
 
 
 def joined(comparison: Comparison) -> bool:
