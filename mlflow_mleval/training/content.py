@@ -150,8 +150,9 @@ class RunContent:
             found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
         if instances:
             found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
-        figures = {f"{schema.ARTIFACT_FOLDER}/{name}.svg": svg for name, svg in report.figures.items()}
-        return found | {path: partial(standalone, svg) for path, svg in figures.items()}
+        for name in report.drawings:
+            found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(lambda name: standalone(report.figures[name]), name)
+        return found
 
     def report(self, tags: Mapping[str, str]) -> RunReport:
         """The report of the run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -135,16 +135,21 @@ class RunReport:
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
-    def figures(self) -> dict[str, Svg]:
-        """The drawings by name, as far as there is something to draw."""
-        found = {}
+    def drawings(self) -> dict[str, Callable[[], Svg]]:
+        """What draws each figure, by name, as far as there is something to draw."""
+        found: dict[str, Callable[[], Svg]] = {}
         if len(self.labels):
-            found["labels"] = labels_figure(self.labels)
+            found["labels"] = lambda: labels_figure(self.labels)
         if self.profiles:
-            found["profile"] = profile_figure(self.profiles)
+            found["profile"] = lambda: profile_figure(self.profiles)
         if self.statistics is not None and len(self.bounded_folds.columns):
-            found["folds"] = folds_figure(self.bounded_folds, self.means)
+            found["folds"] = lambda: folds_figure(self.bounded_folds, self.means)
         return found
+
+    @cached_property
+    def figures(self) -> dict[str, Svg]:
+        """The drawings by name."""
+        return {name: draw() for name, draw in self.drawings.items()}
 
     def given(self, measure: str) -> str:
         """A value with its interval, if there is one."""
