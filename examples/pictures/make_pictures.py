@@ -243,7 +243,6 @@ def picture_epochs(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
         client.set_tag(run.info.run_id, "mlflow.runColor", colour)
     size(chrome, 1400, 720)
     open_charts(chrome, url, experiment, "epoch/(f1|hamming_loss|subset_accuracy)")
-    chrome.find_element(By.CSS_SELECTOR, "button[aria-label='Toggle sidebar']").click()
     time.sleep(SETTLE)
     chrome.save_screenshot(str(pictures / "ui_epochs.png"))
 
