@@ -184,8 +184,8 @@ def learned(study: Study, dataset: str, methods: list[str], folder: Path) -> lis
     )
     said = (
         f"Weights are per standard deviation. Pairs on {shares.index[0]}, allowing for the choice of weights (in brackets as the "
-        f"paper tests them, as if the weights had been given): {pairs}. Of the triples that tp, fp, tn and fn separate, this is the "
-        "one of which the error tells least."
+        f"paper tests them, as if the weights had been given): {pairs}. Of the triples that tp, fp, tn and fn separate, this is "
+        "the one of which the error tells least."
     )
     return [*lines, said, ""]
 
