@@ -121,6 +121,15 @@ class TestFiveByTwo:
         assert found["pvalue"].iloc[0] == 1
         assert np.isnan(found["pvalue"].iloc[1]) and "a does not vary" in found["problem"].iloc[1]
 
+    def test_rounding_is_no_variation(self):
+        """0.1 added to every fold, or lost again, leaves differences that vary by the last digit."""
+        x = np.random.default_rng(3).random((3, 10, 2))
+        x[1] = x[0] + 0.1
+        x[2] = x[1] - 0.1
+        found = five_by_two(x)
+        assert np.isnan(found.posthoc_pvalues.to_numpy()[[0, 2]]).all() and np.isnan(found.table["pvalue"].iloc[0])
+        assert (found.posthoc_pvalues.iloc[1] == 1).all() and found.table["pvalue"].iloc[1] == 1
+
     def test_refuses_other_numbers_of_folds(self):
         with pytest.raises(ValueError, match="ten folds and at most 5 measures, got 3 methods, 9 folds and 1 measures"):
             five_by_two(np.zeros((3, 9, 1)))

@@ -15,7 +15,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.manova import rao_f
 from mlflow_mleval.analysis.multivariate import BLOCK, holm, holm_rows, pair_matrix
-from mlflow_mleval.analysis.scatter import names_of, solve_pairs, table_of
+from mlflow_mleval.analysis.scatter import NOISE, names_of, solve_pairs, table_of
 from mlflow_mleval.validation import probability
 
 REPEATS = 5
@@ -112,12 +112,14 @@ def five_by_two(
     for start in range(0, n, BLOCK):
         at = slice(start, start + BLOCK)
         d = values[first[at]] - values[second[at]]
+        largest = np.maximum(size[first[at]], size[second[at]])
+        d[np.abs(d) <= NOISE * largest[:, None]] = 0.0
         spread = (d[:, ::2] - d[:, 1::2]) / np.sqrt(2)
+        spread[np.abs(spread) <= NOISE * largest[:, None]] = 0.0
         within, between = (spread**2).sum(axis=1), (d**2).sum(axis=1)
         f[at] = np.divide(between, 2 * within, out=np.where(between == 0, 0.0, np.nan), where=within > 0)
         mean[at] = d.mean(axis=1)
-        largest = np.maximum(size[first[at]], size[second[at]]).T
-        found = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest)
+        found = solve_pairs(spread.transpose(2, 1, 0).copy(), mean[at].T.copy(), largest.T)
         direction[at], singular[at] = found[1].T, found[2]
         unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
         e, t = spread / unit, np.concatenate([spread, d], axis=1) / unit
