@@ -84,6 +84,12 @@ class TestProtocol:
             protocol_of(10, 90, [10] * 9)
 
 
+def test_one_fold_is_too_few_and_says_so():
+    study = study_of(np.array([[[0.5, 0.6]], [[0.7, 0.8]]]), methods=METHODS[:2])
+    with pytest.raises(ValueError, match="must have more folds than measures, got 1 fold for 2 measures. It takes at least 3"):
+        compare_folds(study, "birds")
+
+
 class TestFiveByTwo:
     def test_one_measure_is_alpaydins_f(self):
         x = np.random.default_rng(0).normal(size=(3, 10, 1))

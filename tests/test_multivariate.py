@@ -175,6 +175,7 @@ class TestHotelling:
         ("change", "message"),
         [
             ({"x1": np.ones((3, 3)), "x2": np.eye(3)}, "got 3 folds for 3 measures. It takes at least 4 folds or at most 2"),
+            ({"x1": np.ones((1, 2)), "x2": np.eye(2)[:1]}, "got 1 fold for 2 measures. It takes at least 3 folds."),
             ({"x2": np.ones((9, 2))}, "`x2` must have the shape .10, 2. of `x1`, got .9, 2."),
             ({"x1": np.ones((2, 2, 2))}, "`x1` must be folds x measures"),
             ({"ratio": -1}, "`ratio` must be n_test / n_train of a fold"),

@@ -448,7 +448,8 @@ def _table(
     shared = [nearly] if nearly else []
     if tests.df[1] < FEW_DF:
         shared.append(
-            f"{len(tests.measures)} measures on {how.n_folds} folds leave {tests.df[1]:g} degrees of freedom: use fewer measures"
+            f"{count(len(tests.measures), 'measure')} on {count(how.n_folds, 'fold')} leave too few degrees of freedom "
+            f"({tests.df[1]:g}): use fewer measures or more folds"
         )
     if normal is not None and normal.pvalue <= alpha:
         both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"

@@ -27,6 +27,7 @@ from mlflow_mleval.analysis.scatter import (
     solve_pairs,
     table_of,
 )
+from mlflow_mleval.study import count
 from mlflow_mleval.validation import one_of, probability, same_axes
 
 METHODS = ("f", "permutation")
@@ -170,6 +171,8 @@ def hotelling(
             "the same folds, and these independent."
         )
     size = np.maximum(np.abs(first).max(axis=0), np.abs(second).max(axis=0))
+    if min(len(first), len(second)) < 2:
+        raise ValueError(_too_few("x1", len(first), first.shape[1], 0, paired))
     mean, residuals, df, spread = _differences(first, second, paired, ratio)
     warnings: list[str] = []
     dropped: dict[Hashable, str] = {}
@@ -182,7 +185,7 @@ def hotelling(
         warnings.append("Both methods have the same values in every fold: there is nothing to test, and p is 1 by convention.")
     p, names = len(kept), [names[k] for k in kept]
     if df < p:
-        raise ValueError(_too_few(len(first), p, df, paired))
+        raise ValueError(_too_few("x1", len(first), p, df, paired))
     mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
     quadratic, direction, _ = solve_pairs(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
     t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
@@ -309,6 +312,8 @@ def hotelling_pairs(
     n_folds = values.shape[1]
     if len(values) < 2:
         raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
+    if n_folds < 2:
+        raise ValueError(_too_few("x", n_folds, len(names), 0, paired))
     centred = values - values.mean(axis=1, keepdims=True)
     means = values.mean(axis=1)
     df, spread = (n_folds - 1, 1 / n_folds) if paired else (2 * n_folds - 2, 2 / n_folds)
@@ -320,7 +325,7 @@ def hotelling_pairs(
     )
     names, p = [names[k] for k in kept], len(kept)
     if df < p:
-        raise ValueError(_too_few(n_folds, p, df, paired))
+        raise ValueError(_too_few("x", n_folds, p, df, paired))
     folds = np.ascontiguousarray(centred[..., kept].transpose(2, 1, 0))
     means = np.ascontiguousarray(means[:, kept].T)
     size = np.abs(values[..., kept]).max(axis=1).T
@@ -458,7 +463,8 @@ def _differences(first: Array, second: Array, paired: bool, ratio: float | None)
     return means[0] - means[1], residuals, len(residuals) - 2, 1 / len(first) + 1 / len(second) + 2 * shared
 
 
-def _too_few(folds: int, p: int, df: int, paired: bool) -> str:
+def _too_few(name: str, folds: int, p: int, df: int, paired: bool) -> str:
     need = f"at least {p + 1} folds" if paired else f"at least {p + 2} folds of both methods together"
     fewer = f" or at most {df} measure{'s' * (df > 1)}" if df > 0 else ""
-    return f"`x1` must have more folds than measures, got {folds} folds for {p} measures. It takes {need}{fewer}."
+    got = f"{count(folds, 'fold')} for {count(p, 'measure')}"
+    return f"`{name}` must have more folds than measures, got {got}. It takes {need}{fewer}."
