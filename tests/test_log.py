@@ -1,6 +1,7 @@
 """An Evaluation in a run, and back: what is written, that it is written once and whole or not at all."""
 
 import contextlib
+import http.server
 import io
 import json
 import re
@@ -451,6 +452,28 @@ def test_over_http_and_back(server, capsys):
     back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
     assert back.measures == ev.measures
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_server_that_is_down_is_not_waited_for(unset, monkeypatch):
+    asked = []
+
+    class Down(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.path)
+            self.send_error(503)
+
+        do_GET = do_POST
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Down) as down:
+        threading.Thread(target=down.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{down.server_address[1]}")
+        with pytest.raises(StoreError, match="503"):
+            mleval.log_evaluation(made()[0], method="A", dataset="d")
+        down.shutdown()
+    assert len(asked) == 2  # MLflow's own eight tries take four minutes
 
 
 @pytest.fixture

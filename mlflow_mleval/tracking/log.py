@@ -155,7 +155,7 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
             experiment_id = _get_experiment_id()
     now = int(time.time() * 1000)
     tags = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
-    with store.store_errors("write to"):
+    with store.quick(), store.store_errors("write to"):  # often the first request
         return client.create_run(
             experiment_id,
             start_time=now,
