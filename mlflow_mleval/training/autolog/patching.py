@@ -116,9 +116,9 @@ def called_by_user(through: str = "") -> bool:
 def imported_earlier(originals: dict[int, Any]) -> dict[str, list[str]]:
     """Names of modules of the user that are still bound to a wrapped function, by module."""
     found: dict[str, list[str]] = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in list(sys.modules.items()):  # __mp_main__ is what multiprocessing calls __main__ too
         path = getattr(module, "__file__", None) or ""
-        if name.partition(".")[0] in {"mlflow", *_INTERNAL} or "site-packages" in path or "dist-packages" in path:
+        if name.partition(".")[0] in {"mlflow", "__mp_main__", *_INTERNAL} or "site-packages" in path or "dist-packages" in path:
             continue
         bound = [key for key, value in list(vars(module).items()) if originals.get(id(value), found) is value]
         if bound:
