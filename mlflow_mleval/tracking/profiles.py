@@ -8,13 +8,14 @@ profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from mlflow_mleval.analysis.profiles import Array, Pair, Profiles, gather
 from mlflow_mleval.errors import MeasureError, NoRunsError
-from mlflow_mleval.study import Study, some
+from mlflow_mleval.study import Study, left_out, some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
@@ -51,7 +52,8 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
         study = load_study(**selection | {"measures": selection.get("measures") or ["hamming_loss"]})
     except MeasureError:
         study = load_study(**selection)
-    return profiles_of(study, kind)
+    found = profiles_of(study, kind)
+    return replace(found, notes=(*found.notes, *left_out(e for e in study.excluded if e.kind == "run")))
 
 
 def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
