@@ -416,6 +416,12 @@ def test_folds_that_are_no_pairs_are_not_tested():
     assert found.curves["low"].notna().all()
 
 
+def test_the_caution_of_the_f_test_is_not_given_to_the_t_test():
+    counts = {("d", m): np.random.default_rng(i).integers(1, 9, (10, 5)) for i, m in enumerate("ab")}
+    found = compare_profiles(Profiles.from_counts(counts), protocol="5x2", seed=0)
+    assert found.protocols["d"].kind == "5x2" and not any("F test" in text for text in found.warnings)
+
+
 def test_summaries_and_positions_are_tested_over_datasets():
     profiles = methods_of(n_folds=2, n=200, datasets=[f"d{i}" for i in range(8)])
     found = compare_profiles(profiles, n_resamples=10)
