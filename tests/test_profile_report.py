@@ -141,7 +141,8 @@ def test_profiles_without_folds_are_drawn_and_not_tested():
     assert "Without tests by fold" in " ".join(sentences(found))
     assert "certain, sure" not in dict(explain(found)) and "certain" not in [c.head for c in pairs_table(found).columns]
     alone = compare_profiles(profiles({"d": 6}, n_folds=1), seed=0)
-    assert "folds are sure" not in " ".join(sentences(alone)) and len(dataset_table(alone, "d").columns) == 3
+    assert "folds are sure" not in " ".join([*sentences(alone), *sentences(found)])
+    assert len(dataset_table(alone, "d").columns) == 3
     for format in FORMATS:
         assert not re.search(r"\bnan\b", render_profiles(found, ORIGIN, format))
 
@@ -172,6 +173,30 @@ def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
     assert set(awareness_means(found).index) == {"BR", "LP"}
     assert awareness_means(found).loc["BR", "slope"] == pytest.approx(found.awareness.xs("BR", level="method")["slope"].mean())
     assert "Without CC: not on every dataset." in awareness_table(found).columns[0].note
+
+
+def test_methods_without_a_common_dataset_are_not_set_against_each_other():
+    parts = [profiles({d: 6}, {m: BEHAVIOUR[m] for m in pair}) for d, pair in (("d", ("BR", "LP")), ("e", ("CC",)))]
+    errors, folds = ({k: v for p in parts for k, v in getattr(p, name).items()} for name in ("errors", "folds"))
+    found = compare_profiles(Profiles(errors, {"d": 6, "e": 6}, folds), seed=0)
+    assert "rises least" not in " ".join(sentences(found))
+    assert "the means cannot be compared" in awareness_table(found).columns[0].note
+
+
+def test_equally_flat_methods_are_named_together():
+    found = compare_profiles(Profiles.from_counts({("d", "A"): [9, 0, 0], ("d", "B"): [9, 0, 0], ("d", "C"): [5, 4, 0]}), seed=0)
+    assert "A and B rise least from the Hamming to the subset 0/1 loss (by 0.000), C most" in " ".join(sentences(found))
+
+
+@pytest.mark.parametrize("count", [8, 9])
+def test_a_figure_without_its_bands_says_so(count):
+    found = compare_profiles(profiles({"d": 6}, {f"m{i}": (1.0, 0.1 + i / 50) for i in range(count)}), seed=0)
+    page = render_profiles(found, ORIGIN, "html")
+    assert ("Bands over folds are drawn for at most 8 methods" in page) == (count > 8) != ("bootstrap intervals" in page)
+
+
+def test_markdown_has_no_empty_paragraphs():
+    assert "\n\n\n" not in render_profiles(compared(), ORIGIN, "md")
 
 
 def test_what_holds_over_the_datasets_is_told_in_unbroken_stretches():

@@ -95,4 +95,5 @@ def table_parts(table: ReaderTable, things: str) -> list[str]:
     parts = ["\n".join([line(head), rule, *map(line, rows)])]
     if table.left_out:
         parts.append(f"… and {table.left_out:,} more {things}.")
-    return [*parts, markdown(" ".join(c.note for c in table.columns if c.note))]
+    note = " ".join(c.note for c in table.columns if c.note)
+    return [*parts, markdown(note)] if note else parts

@@ -139,7 +139,7 @@ def _crossings(found: ProfileComparison, told: int) -> list[str]:
         said = [_over_datasets(key, table.loc[[key]], SYMBOLS[_family(found)]) for key in keys]
     if len(crossed) > told:
         said[-1] += f" The order of {count(len(crossed) - told, 'other pair')} changes, too."
-    if not found.crossings["certain"].any():
+    if not found.crossings["certain"].any() and found.ratios["pvalue"].notna().any():
         said.append("These are mean losses: no change of order is certain, for nowhere are the folds sure of both sides.")
     return said
 
@@ -268,12 +268,15 @@ def _across(found: ProfileComparison, told: int) -> list[str]:
 
 def _awareness(found: ProfileComparison) -> list[str]:
     means = awareness_means(found)
-    if means["slope"].max() - means["slope"].min() < 1e-12:
+    if means["slope"].max() - means["slope"].min() < 1e-12 or not _same_datasets(found):
         return []
     shared = shared_awareness(found).index.get_level_values("dataset").nunique()
     mean = f" on average of {count(shared, 'dataset')}" if len(datasets_of(found)) > 1 else ""
-    (flat, least), (steep, most) = (([means.index[i]], fixed(means["slope"].iloc[i], 3)) for i in (0, -1))
-    text = f"{listed(flat)} rises least from the Hamming to the subset 0/1 loss (by {least}{mean}), {listed(steep)} most ({most})"
+    (flat, least), (steep, most) = (
+        (list(means.index[np.abs(means["slope"] - end) < 1e-12]), fixed(end, 3)) for end in means["slope"].iloc[[0, -1]]
+    )
+    who = f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'}"
+    text = f"{who} least from the Hamming to the subset 0/1 loss (by {least}{mean}), {listed(steep)} most ({most})"
     gain = means["relative_gain"].dropna()
     if len(gain):
         best = gain.idxmax()
@@ -303,6 +306,11 @@ def shared_awareness(found: ProfileComparison) -> pd.DataFrame:
         shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
         return table[datasets.isin(shared)] if len(shared) else table
     return table[methods.isin(whole)]
+
+
+def _same_datasets(found: ProfileComparison) -> bool:
+    """Whether the summaries of all methods are means over the same datasets."""
+    return bool(shared_awareness(found)["slope"].unstack("dataset").notna().all(axis=None))
 
 
 def awareness_means(found: ProfileComparison) -> pd.DataFrame:
@@ -462,7 +470,10 @@ def awareness_table(found: ProfileComparison, top: int | None = None) -> ReaderT
             cells = [f"{cell} {marks[name].get(m, '')}".rstrip() for cell, m in zip(cells, shown.index, strict=True)]
         columns.append(Column(head, cells, "<" if name in marks else ">", keep=2 if name in SUMMARIES else 1))
     shared, every = shared_awareness(found).index.get_level_values("dataset").nunique(), len(datasets_of(found))
-    notes = [] if shared == every else [f"Means over {shared} of {every} datasets that all methods share."]
+    if not _same_datasets(found):
+        notes = ["Each mean is over the datasets of its method; no dataset is shared by all: the means cannot be compared."]
+    else:
+        notes = [] if shared == every else [f"Means over {shared} of {every} datasets that all methods share."]
     if lacking := [m for m in found.awareness.index.unique("method") if m not in means.index]:
         notes.append(f"Without {listed(lacking)}: not on every dataset.")
     if found.options["kind"] == "soft":

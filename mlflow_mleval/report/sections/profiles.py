@@ -8,6 +8,7 @@ from typing import Any
 
 from mlflow_mleval.analysis.profile_tests import ProfileComparison
 from mlflow_mleval.report.blocks import Columns, Figure, Section, Table, Terms, Text
+from mlflow_mleval.report.figures.folds import DETAILED
 from mlflow_mleval.report.figures.profiles import NAMED, awareness_strips, profile_lines, ratio_panels
 from mlflow_mleval.report.profiles_text import (
     KINDS,
@@ -109,8 +110,10 @@ def _dataset(found: ProfileComparison, dataset: str, prose: Callable[[str], Any]
     curves = curves.loc[methods[:TOP]]
     name = listed([dataset])
     caption = f"Mean loss of {KINDS[found.options['kind']]}; 0 is best."
-    if curves["low"].notna().any() and len(methods) <= 8:
+    if curves["low"].notna().any() and len(methods) <= DETAILED:
         caption += f" Bands: {1 - found.options['alpha']:.0%} bootstrap intervals of the mean, over folds."
+    elif curves["low"].notna().any():
+        caption += f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold those of all."
     if len(methods) > TOP:
         caption += f" The {TOP} of {len(methods):,} methods with the least mean loss along the profile are drawn."
     numbers = _table(curves_table(found, dataset, 100), "In numbers", "methods", folded=True)
