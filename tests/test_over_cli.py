@@ -72,6 +72,15 @@ def test_measures_that_depend_are_refused_by_name(store):
     assert "fn" in message and "cancer" in message
 
 
+def test_measures_that_depend_are_left_out_by_name_on_request(store):
+    counts = [part for name in ("tp", "fp", "tn", "fn") for part in ("-m", name)]
+    found = json.loads(mleval_("-n", "counts", "--over", "folds", *counts, "--dependent", "drop", "--output", "json").stdout)
+    rates = json.loads(mleval_("-n", "counts", "--over", "folds", "-m", "tp", "-m", "fp", "--output", "json").stdout)
+    found, rates = found["datasets"]["cancer"], rates["datasets"]["cancer"]
+    assert found["measures"] == ["tp", "fp"] and found["pairs"] == rates["pairs"]
+    assert {"Left out: fn follows from tp.", "Left out: tn follows from fp."} <= {*found["warnings"]}
+
+
 @pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
 def test_every_format_names_the_methods(store, format):
     text = mleval_("-n", "made", "--over", "folds", "--output", format).stdout
@@ -92,9 +101,11 @@ def test_the_gate_looks_at_what_was_tested(store):
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
-    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"]):
-        mleval_("-n", "made", "--over", "folds", *args, code=2)
-    mleval_("-n", "made", "--over", "instances", "--draws", "0", code=2)
+    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"], ["--correction", "none"], ["--weights", "equal"]):
+        assert args[0] in mleval_("-n", "made", "--over", "folds", *args, code=2).output
+    for args in (["--draws", "0"], ["--unpaired"], ["--ratio", "1"], ["--dependent", "drop"]):
+        assert args[0] in mleval_("-n", "made", "--over", "instances", *args, code=2).output
+    mleval_("-n", "made", "--dependent", "drop", code=2)
 
 
 def test_instances_are_tested_from_the_artifacts_of_runs(store):

@@ -123,6 +123,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 @opt.tests
 @opt.over
 @opt.folds
+@opt.dependent
 @opt.rope
 @opt.draws
 @opt.output
@@ -143,6 +144,8 @@ def compare(
     chosen = opt.chosen_format(format, filename)
     if over != "instances" and choices["swaps"] is not None:
         raise click.UsageError("--draws is for tests over instances. Add --over instances.")
+    if over != "folds" and choices["dependent"] != "error":
+        raise click.UsageError("--dependent is for tests over folds. Add --over folds.")
     if over != "datasets":
         from mlflow_mleval.cli.over import compare_over
 

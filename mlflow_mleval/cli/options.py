@@ -133,6 +133,11 @@ folds = _group(
     click.option("--unpaired", is_flag=True, help="Test runs over folds although they split the data differently."),
 )
 
+dependent = click.option(
+    "--dependent", type=click.Choice(["error", "drop"]), default="error", show_default=True,
+    help="Over folds: measures that --measure names and that follow from others (tn from fp): stop, or leave them out by name.",
+)
+
 rope = click.option("--rope", type=click.FloatRange(0), metavar="NUMBER",
                     help="Largest difference that does not matter. Adds probabilities, possible ranks, planning. Report: 0.01.")
 

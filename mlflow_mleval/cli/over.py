@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
+
+#: Options of `mleval compare` that only tests over datasets heed, and those that only tests over folds do.
+OVER_DATASETS = (
+    "on", "control", "test", "correction", "ties", "rope", "preference", "weights", "p", "q", "s", "drop_constant",
+)
+OVER_FOLDS = ("protocol", "ratio", "unpaired")
 
 
 def compare_over(
@@ -25,9 +32,11 @@ def compare_over(
     format, filename, quiet
         Where the result goes, and in which format.
     """
-    if choices["on"] != "fused" or choices["control"] is not None or choices["rope"] is not None:
+    source = click.get_current_context().get_parameter_source
+    unfit = [*OVER_DATASETS, *(OVER_FOLDS if what == "instances" else ())]
+    if given := [f"--{name.replace('_', '-')}" for name in unfit if source(name) not in (None, ParameterSource.DEFAULT)]:
         raise click.UsageError(
-            f"--on, --control and --rope are for tests over datasets. With --over {what}, name measures by --measure; "
+            f"{', '.join(given)}: not for tests over {what}, which take their measures from --measure and correct for all pairs. "
             "`mleval report` applies --rope to folds, too."
         )
     return (_folds if what == "folds" else _instances)(selection, choices, format, filename, quiet)
@@ -44,7 +53,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
     if study.folds is None:
         raise MlevalError("no selected run holds values by fold. Log them with folds, or test over datasets.")
     absent: dict[str, str] = {}
-    options = {"alpha": choices["alpha"], "protocol": choices["protocol"], "ratio": choices["ratio"]}
+    options = {key: choices[key] for key in ("alpha", "protocol", "ratio", "dependent")}
     found = compare_all_folds(study, absent, measures=selection["measures"], paired=not choices["unpaired"], **options)
     absent = {key.removeprefix("folds."): reason for key, reason in absent.items()}
     if not found:
