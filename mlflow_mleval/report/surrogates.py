@@ -31,8 +31,8 @@ def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, 
     n_folds : int
     alpha : float
     """
-    groups = [(k, list(ts)) for k, ts in groupby(best.index, key=lambda t: best.loc[t, "surrogate"])]
-    parts = [f"k = {k} for {_targets(ts)}" for k, ts in groups]
+    groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
+    parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
     found = [f"The surrogate of least mean loss is {listed(parts, most=8)}."]
     if losses.shape[0] < 2:
         return found
@@ -87,7 +87,7 @@ def surrogate_files(
     )
     drawn = best.iloc[:_ROWS]
     rows = [
-        (str(t), str(row.surrogate), loss, _spans(row.not_separated))
+        (str(t), _spans(row.equal), loss, _spans(row.not_separated))
         for (t, row), loss in zip(drawn.iterrows(), aligned(drawn["loss"]), strict=True)
     ]
     table = Table(
