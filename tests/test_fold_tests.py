@@ -90,6 +90,13 @@ def test_one_fold_is_too_few_and_says_so():
         compare_folds(study, "birds")
 
 
+@pytest.mark.parametrize("paired", [True, False])
+def test_measures_that_exhaust_the_folds_do_not_count_as_dependent(paired):
+    x = np.random.default_rng(0).normal(size=(2, 2, 4))
+    with pytest.raises(ValueError, match="`x` must have more folds than measures, got 2 folds for 4 measures. It takes at least"):
+        hotelling_pairs(x, paired=paired, dependent="drop")
+
+
 class TestFiveByTwo:
     def test_one_measure_is_alpaydins_f(self):
         x = np.random.default_rng(0).normal(size=(3, 10, 1))

@@ -319,8 +319,9 @@ def hotelling_pairs(
     df, spread = (n_folds - 1, 1 / n_folds) if paired else (2 * n_folds - 2, 2 / n_folds)
     spread += (ratio or 0.0) * (1 if paired else 2)
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
+    pooled_df = (len(values) - paired) * (n_folds - 1)
     kept, dropped = independent_columns(
-        pooled, names, np.abs(values).max(axis=(0, 1)), len(pooled), dependent, "what is left of fold and method",
+        pooled, names, np.abs(values).max(axis=(0, 1)), pooled_df, dependent, "what is left of fold and method",
         means - means.mean(axis=0),
     )
     names, p = [names[k] for k in kept], len(kept)
