@@ -3,10 +3,10 @@
     python examples/real_data_study.py FOLDER [DATASET ...]
 
 FOLDER holds sets as Mulan offers them, NAME.xml with NAME.arff or with NAME-train.arff and NAME-test.arff; by default birds,
-emotions, flags, scene and yeast are read from it. Without FOLDER a small version runs on sets that scikit-learn makes, in under a
-minute. Every method is cross-validated on every set over the same ten folds, each a run of the store that MLFLOW_TRACKING_URI
-names (by default mlflow.db in the working folder). Complete runs are kept: a study that was stopped goes on where it stopped.
-The five sets take about four minutes on one core.
+emotions, flags, scene and yeast are read from it or from a folder in it. Without FOLDER a small version runs on sets that
+scikit-learn makes, in under a minute. Every method is cross-validated on every set over the same ten folds, each a run of the
+store that MLFLOW_TRACKING_URI names (by default mlflow.db in the working folder). Complete runs are kept: a study that was
+stopped goes on where it stopped. The five sets take about four minutes on one core.
 Then it prints what one would type in a terminal, and writes mleval_report.html and real_data_study.md: which findings of
 Hüllermeier et al. (2022, section 5) these runs confirm.
 """
@@ -136,6 +136,9 @@ METHODS = {
 
 def read_mulan(folder: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Features and labels, each with names as columns; each category of a feature becomes a column."""
+    folder = next((path.parent for path in sorted(folder.rglob(f"{name}.xml"))), None) or sys.exit(
+        f"{folder} holds no {name}.xml with its ARFF files, nor does a folder in it."
+    )
     labels = [node.attrib["name"] for node in ElementTree.parse(folder / f"{name}.xml").iter() if "name" in node.attrib]
     parts = [path for end in ("", "-train", "-test") if (path := folder / f"{name}{end}.arff").exists()]
     table = pd.concat(map(read_arff, parts), ignore_index=True)

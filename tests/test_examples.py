@@ -123,6 +123,16 @@ def real_data():
     return module
 
 
+def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
+    (tmp_path / "mulan").mkdir()
+    (tmp_path / "mulan" / "tiny.xml").write_text('<labels><label name="a"/></labels>')
+    (tmp_path / "mulan" / "tiny.arff").write_text("@attribute x numeric\n@attribute a {0,1}\n@data\n1.5,0\n2.5,1\n")
+    X, Y = real_data.read_mulan(tmp_path, "tiny")
+    assert X["x"].tolist() == [1.5, 2.5] and Y["a"].tolist() == [0, 1]
+    with pytest.raises(SystemExit, match="holds no other.xml"):
+        real_data.read_mulan(tmp_path, "other")
+
+
 def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(db, capsys, real_data):
     shown = run("real_data_study.py", cwd=db.parent)
     for command in ("rank", "compare", "compare", "profile", "report"):
