@@ -97,6 +97,9 @@ def test_bad_requests_are_named():
     study = study_of(3, 4)
     with pytest.raises(IncomparableRunsError, match="needs two"):
         compare(study.select(methods=["m0"]))
+    alone = replace(study.select(methods=["m0"]), excluded=(Excluded("run", "m1 · d1", "written in part only"),))
+    with pytest.raises(IncomparableRunsError, match="needs two. Left out: run m1 · d1: written in part only.$"):
+        compare(alone)
     with pytest.raises(IncomparableRunsError, match="'zz'"):
         compare(study, control="zz")
     with pytest.raises(MeasureError, match="recall"):

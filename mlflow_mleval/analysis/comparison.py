@@ -218,7 +218,8 @@ def compare(
     one_of(test, "test", TESTS)
     probability(alpha, "alpha")
     if len(study.methods) < 2:
-        raise IncomparableRunsError(f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two.")
+        found = f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
+        raise IncomparableRunsError(" ".join([found, *left_out(study.excluded)]))
     if control is not None and control not in study.methods:
         raise IncomparableRunsError(f"the control {control!r} is not among the methods {', '.join(study.methods)}.")
     if on != FUSED:
