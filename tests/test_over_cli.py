@@ -147,6 +147,15 @@ def test_other_data_are_refused(store):
         pass
 
 
+def test_data_that_are_not_known_to_be_the_same_are_told(store):
+    said = "the same instances of made is unknown for 3 of 3 methods"
+    assert said in " ".join(mleval_("-n", "made", "--over", "instances", "-m", "f1").stdout.split())
+    study = mleval.load_study(experiment_names=["made"])
+    study.runs["dataset_digest"] = "a"
+    with instances_of(study, "made") as known:
+        assert known.notes == ()
+
+
 def test_runs_without_values_by_instance_say_how_to_log_them(store):
     assert "log_instances=True" in mleval_("-n", "counts", "--over", "instances", "--max", "tp", code=1).output
 

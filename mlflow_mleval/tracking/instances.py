@@ -31,7 +31,7 @@ class Instances:
     measures : list of str
         That all of them have, as `wanted` or in the order of the file.
     notes : tuple of str
-        Runs without values by instance.
+        Runs without values by instance, and those of which it is not known on what data they were evaluated.
     """
 
     sources: dict[str, Callable[[str], pd.Series]]
@@ -90,8 +90,14 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
             raise MeasureError(f"there are no values by instance for {some(lacking)}.")
         if not names:
             raise MeasureError(f"no measure of the study has values by instance in all {len(paths)} runs on {dataset}.")
-        notes = (f"No values by instance: {some(without)}.",) if without else ()
-        yield Instances({m: _reader(path) for m, path in paths.items()}, names, notes)
+        notes = [f"No values by instance: {some(without)}."] if without else []
+        known = runs.set_index("method")["dataset_digest"].fillna("") if "dataset_digest" in runs else {}
+        if unsure := [m for m in paths if not known.get(m)]:
+            notes.append(
+                f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} of {len(paths)} methods: "
+                "their instances are taken as pairs because they have the same numbers. Log evaluations with y_true=."
+            )
+        yield Instances({m: _reader(path) for m, path in paths.items()}, names, tuple(notes))
 
 
 def _reader(path: Path) -> Callable[[str], pd.Series]:
