@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import mlflow_mleval as mleval
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.tracking import schema
+from mlflow_mleval.tracking.instances import instances_of
 
 X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)
@@ -255,3 +256,16 @@ def test_searches_that_cannot_be_logged():
     grid = clone(grid).set_params(scoring=mleval.scoring(), refit=False)
     with pytest.raises(ValueError, match="must have a best candidate, got refit=False"):
         mleval.log_search(grid.fit(X, Y), dataset="d")
+
+
+def test_methods_are_compared_instance_by_instance(client):
+    """In whatever order the folds test the rows."""
+    values = {}
+    for seed, (method, base) in enumerate({"a": DecisionTreeClassifier(random_state=0), "b": KNeighborsClassifier()}.items()):
+        cv = KFold(4, shuffle=True, random_state=seed)
+        ev = mleval.cross_validate(base, X, Y, cv=cv, method=method, dataset="d", experiment_name="x", log_instances=True)
+        values[method] = ev.instances["f1"]
+    with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
+        pairs = mleval.instance_tests(known.sources, known.measures).pairs
+    difference = values["a"].sort_index() - values["b"].sort_index()
+    assert pairs["mean_difference"].abs().tolist() == pytest.approx([abs(difference.mean())])

@@ -46,6 +46,7 @@ def cross_validate(
     log: bool = True,
     run_id: str | None = None,
     experiment_name: str | None = None,
+    log_instances: bool = False,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Cross-validate a multi-label estimator: every measure on every fold, in one run.
@@ -72,8 +73,8 @@ def cross_validate(
         As in `evaluate`.
     log : bool
         Whether the evaluation is written to a run: that of `run_id`, else the active one, else a new one.
-    run_id, experiment_name : str, optional
-        As in `log_evaluation`.
+    run_id, experiment_name, log_instances
+        As in `log_evaluation`; a table of instances lets methods be compared instance by instance.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def cross_validate(
         try:
             log_evaluation(
                 ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, hierarchy=hierarchy,
-                **split_facts(Y, splits),
+                log_instances=log_instances, **split_facts(Y, splits),
             )  # fmt: skip
         except StoreError as error:
             warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
