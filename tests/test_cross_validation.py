@@ -266,6 +266,6 @@ def test_methods_are_compared_instance_by_instance(client):
         ev = mleval.cross_validate(base, X, Y, cv=cv, method=method, dataset="d", experiment_name="x", log_instances=True)
         values[method] = ev.instances["f1"]
     with instances_of(mleval.load_study(experiment_names=["x"]), "d", ["f1"]) as known:
-        pairs = mleval.instance_tests(known.sources, known.measures).pairs
+        table = mleval.instance_tests(known.sources, known.measures).table
     difference = values["a"].sort_index() - values["b"].sort_index()
-    assert pairs["mean_difference"].abs().tolist() == pytest.approx([abs(difference.mean())])
+    assert table["mean_difference"].abs().tolist() == pytest.approx([abs(difference.mean())])
