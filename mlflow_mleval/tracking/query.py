@@ -125,8 +125,8 @@ def load_study(
     by_fold: dict[str, schema.FoldValues] = {}
     if fold_rule is not None:
         by_fold = fold_rule.values(client, [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags], choice.wanted)
-        if folds_by == "children":
-            runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold]
+        if folds_by == "children":  # those that did not finish are no folds, and are listed
+            runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold or r.info.status != "FINISHED"]
     results = _read(runs, names, method_rule, dataset_rule, choice, strict, by_fold, excluded)
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
