@@ -28,9 +28,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from mlflow_mleval import compare_folds, evaluate, log_evaluation
-from mlflow_mleval.analysis.folds import FoldComparison
-from mlflow_mleval.analysis.manova import manova
-from mlflow_mleval.report.figures.folds import fold_histogram, fold_scatter
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+from mlflow_mleval.analysis.folds.manova import manova
+from mlflow_mleval.report.figures.fold_scatter import fold_histogram, fold_scatter
 from mlflow_mleval.report.run.figures import standalone
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.study import Study

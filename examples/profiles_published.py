@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.profile_tests import ProfileComparison
-from mlflow_mleval.report.figures.profiles import ratio_panels
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison
+from mlflow_mleval.report.figures.profile_lines import ratio_panels
 from mlflow_mleval.report.run.figures import standalone
 
 HERE = Path(__file__).resolve().parent

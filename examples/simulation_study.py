@@ -34,9 +34,9 @@ from mlflow_mleval import (
     rank_confidence,
     wilcoxon_pairs,
 )
-from mlflow_mleval.analysis.five_by_two import five_by_two
+from mlflow_mleval.analysis.folds.five_by_two import five_by_two
+from mlflow_mleval.analysis.folds.hotelling import holm
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.multivariate import holm
 from mlflow_mleval.analysis.ranks import bonferroni_dunn, skillings_mack
 
 HERE = Path(__file__).resolve().parent

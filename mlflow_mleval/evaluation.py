@@ -23,8 +23,8 @@ from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.label_sums import Sums, sum_folds
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.measures.sums import Sums, sum_folds
 from mlflow_mleval.validation import (
     binary_matrix,
     label_threshold,

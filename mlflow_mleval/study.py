@@ -12,13 +12,10 @@ import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import Direction, directions, expand
+from mlflow_mleval.naming import some
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
-#: How many cells or names an error lists before it only counts.
-SHOWN = 12
-#: Characters of a name that an error shows.
-LONG = 80
 
 
 @dataclass(frozen=True)
@@ -232,27 +229,6 @@ class Study:
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
         excluded += [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
         return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
-
-
-def some(names: Iterable[object], most: int = SHOWN) -> str:
-    """The first few names, long ones cut in the middle, and how many more there are.
-
-    >>> some(range(14))
-    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more'
-    """
-    names = list(names)
-    shown = [n if len(n) <= LONG else f"{n[: LONG // 2]}…{n[-LONG // 2 + 1 :]}" for n in map(str, names[:most])]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(shown) + more
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> count(1, "measure"), count(1200, "method")
-    ('1 measure', '1,200 methods')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

@@ -7,8 +7,8 @@ import pandas as pd
 from scipy import stats
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
-from mlflow_mleval.analysis.profile_tests import ProfileComparison, compare_profiles
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
 from mlflow_mleval.study import Study
 
 #: Share of instances that are touched at all, and the chance that a label of those is wrong.

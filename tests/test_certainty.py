@@ -8,7 +8,7 @@ from fold_cases import fold_study, three_methods
 from report_cases import NASTY, nasty, study_of
 
 from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
-from mlflow_mleval.analysis.certainty import BAYES_DRAWS, MOST
+from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import rank_confidence

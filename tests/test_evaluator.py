@@ -346,7 +346,7 @@ def test_mlflow_finds_the_evaluator_at_no_cost():
 import sys
 from mlflow.models import list_evaluators
 assert "mleval" in list_evaluators()
-assert not {"networkx", "mlflow_mleval.evaluation", "mlflow_mleval.training.log"}.intersection(sys.modules)
+assert not {"networkx", "mlflow_mleval.evaluation", "mlflow_mleval.training.log_evaluation"}.intersection(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "Failure attempting to register" not in done.stderr, done.stderr

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn import metrics
 
 import mlflow_mleval as mleval
-from mlflow_mleval.measures.ranking import ranking_measures
+from mlflow_mleval.measures.label_ranking import ranking_measures
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "flat_measures_cases.json").read_text())

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
-from mlflow_mleval.analysis.five_by_two import five_by_two
-from mlflow_mleval.analysis.protocol import protocol_of
+from mlflow_mleval.analysis.folds.five_by_two import five_by_two
+from mlflow_mleval.analysis.folds.protocol import protocol_of
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 
 METHODS = ["BR", "CC", "LP", "RAkEL"]

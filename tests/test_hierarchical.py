@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment, milp
 
+from mlflow_mleval.measures import class_pairs, hierarchical, set_based
 from mlflow_mleval.measures import class_sets as class_sets_module
-from mlflow_mleval.measures import hierarchical, pairings, set_based
+from mlflow_mleval.measures.class_pairs import best_matching
 from mlflow_mleval.measures.hierarchical import FAMILIES, instance_measures, micro
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.pairings import best_matching
 from mlflow_mleval.measures.registry import MEASURES, SETS
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hierarchical_cases.json").read_text())
@@ -266,7 +266,7 @@ def test_matrices_are_sets():
 def test_small_blocks_change_nothing(monkeypatch, cells):
     h, true, pred = random_case(5)
     expected = instance_measures(true, pred, h)
-    for module, name in ((hierarchical, "_BLOCK"), (set_based, "_BLOCK"), (set_based, "_TABLE"), (pairings, "_TABLE"),
+    for module, name in ((hierarchical, "_BLOCK"), (set_based, "_BLOCK"), (set_based, "_TABLE"), (class_pairs, "_TABLE"),
                          (class_sets_module, "_BLOCK")):
         monkeypatch.setattr(module, name, cells)
     pd.testing.assert_frame_equal(instance_measures(true, pred, h), expected)

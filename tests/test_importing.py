@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mlflow.entities import Metric
 
+from mlflow_mleval import naming
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.tracking import schema
 from mlflow_mleval.tracking.importing import import_results
@@ -166,7 +167,7 @@ def test_more_folds_than_one_request_or_tag_can_carry(client):
     import_results(folds(values), experiment_name="x")
     run = runs(client)["ad"]
     assert run.data.tags[schema.TAG_STATUS] == "complete" and run.data.metrics["mleval/f1"] == pytest.approx(values.mean())
-    assert len(run.data.tags[schema.TAG_FOLDS]) <= schema.MAX_TAG
+    assert len(run.data.tags[schema.TAG_FOLDS]) <= naming.MAX_TAG
     history = sorted(client.get_metric_history(run.info.run_id, "mleval.fold/f1"), key=lambda m: (m.step, m.timestamp))
     assert [m.value for m in history] == values.tolist()
 
@@ -177,7 +178,7 @@ def test_the_tag_of_folds_is_exact_or_says_so(n_folds, n_measures):
     rng = np.random.default_rng(n_folds)
     values = {f"m{i}": rng.random(n_folds).tolist() for i in range(n_measures)}
     text = schema.encode_folds(range(n_folds), values)
-    assert len(text) <= schema.MAX_TAG
+    assert len(text) <= naming.MAX_TAG
     found = schema.decode_folds(text)
     if found.omitted:
         assert found.omitted == "mleval.fold/" and not found.values

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mlflow_mleval.analysis import instances as module
-from mlflow_mleval.analysis.instances import instance_tests, sign_test
+from mlflow_mleval.analysis import instance_tests as module
+from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]
 

@@ -22,12 +22,12 @@ from mlflow import MlflowClient
 from scipy import sparse, stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.foldstats import fold_statistics
+from mlflow_mleval.analysis.folds.summary import fold_statistics
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import SETS
-from mlflow_mleval.tracking import log, schema
-from mlflow_mleval.training.log import split_digest, truth_digest
+from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.log_evaluation import split_digest, truth_digest
 
 
 def made(n=200, k=6, folds=5, seed=0, **options):
@@ -181,8 +181,8 @@ def test_what_is_not_finite_is_not_logged(client):
     ev = mleval.evaluate(y, s, folds=np.arange(60) // 20)
     run_id = mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x")
     assert all(np.isfinite(m[2]) and abs(m[2]) < 1e300 for m in history(client, run_id))
-    payload = log.Payload("CC", "d", {"f1": np.nan, "recall": np.inf, "precision": 0.5}, [1, 2], {"f1": [np.nan, 0.25]})
-    run = client.get_run(log.write(payload, experiment_name="x"))
+    payload = runs.Payload("CC", "d", {"f1": np.nan, "recall": np.inf, "precision": 0.5}, [1, 2], {"f1": [np.nan, 0.25]})
+    run = client.get_run(runs.write(payload, experiment_name="x"))
     assert run.data.metrics == {"mleval/precision": 0.5, "mleval.fold/f1": 0.25}
     assert np.isnan(schema.decode_folds(run.data.tags["mleval.folds"]).values["f1"][0])
 
@@ -333,7 +333,7 @@ def payload(files=None, folds=60, seed=0):
     """More metrics than one request takes."""
     rng = np.random.default_rng(seed)
     values = {m: rng.random(folds).tolist() for m in SETS["sixteen"]}
-    return log.Payload("BR", "d", {m: float(np.mean(v)) for m, v in values.items()}, list(range(folds)), values,
+    return runs.Payload("BR", "d", {m: float(np.mean(v)) for m, v in values.items()}, list(range(folds)), values,
                        files={"mleval/note.txt": lambda: "x", **(files or {})})  # fmt: skip
 
 
@@ -341,7 +341,7 @@ def completed(run_id, result, client, experiment="x"):
     """Skipped as it is; whole, and with every value once, after the same was written again."""
     with pytest.raises(NoRunsError, match="written in part"):
         mleval.load_study(experiment_names=[experiment])
-    assert log.write(result, run_id=run_id) == run_id
+    assert runs.write(result, run_id=run_id) == run_id
     study = mleval.load_study(experiment_names=[experiment])
     assert study.values.loc[("d", "BR")].to_dict() == result.means and not study.excluded
     entries = history(client, run_id)
@@ -352,7 +352,7 @@ def completed(run_id, result, client, experiment="x"):
 def test_killed_in_the_middle(client, db):
     script = (
         "import os, sys; sys.path.insert(0, sys.argv[1]); import test_log as t\n"
-        "t.log.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), experiment_name='x')"
+        "t.runs.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), experiment_name='x')"
     )
     process = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], capture_output=True, text=True)
     assert process.returncode == -9, process.stderr
@@ -367,7 +367,7 @@ def test_killed_at_any_time(client, db, delay):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_log as t; made = [t.payload(seed=i) for i in range(200)]\n"
         "print('go', flush=True)\n"
-        "for p in made: t.log.write(p, experiment_name='x')"
+        "for p in made: t.runs.write(p, experiment_name='x')"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "go\n"
@@ -381,7 +381,7 @@ def test_killed_at_any_time(client, db, delay):
         whole = run.data.tags["mleval.status"] == "complete"
         assert whole or i == len(runs) - 1
         if not whole:
-            log.write(payload(seed=i), run_id=run.info.run_id)
+            runs.write(payload(seed=i), run_id=run.info.run_id)
         entries = history(client, run.info.run_id)
         assert len(entries) == len({e[:2] for e in entries}) == 16 + 16 * 60
         assert client.get_run(run.info.run_id).data.metrics["mleval/f1"] == payload(seed=i).means["f1"]
@@ -395,7 +395,7 @@ def test_the_store_goes_away_in_the_middle(client, db):
         return str(db.rename(gone))
 
     with pytest.raises(StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'") as caught:
-        log.write(payload({"mleval/last.txt": go}), experiment_name="x")
+        runs.write(payload({"mleval/last.txt": go}), experiment_name="x")
     gone.rename(db)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]
     completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
@@ -405,7 +405,7 @@ def test_the_artifacts_cannot_be_written(client, tmp_path):
     (tmp_path / "file").write_text("no folder")
     client.create_experiment("x", artifact_location=str(tmp_path / "file" / "below"))
     with pytest.raises(StoreError, match="holds the result in part"):
-        log.write(payload(), experiment_name="x")
+        runs.write(payload(), experiment_name="x")
     (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
     assert run.info.status == "FAILED" and run.data.tags["mleval.status"] == "incomplete"
     (tmp_path / "file").unlink()
@@ -417,11 +417,11 @@ def test_an_error_of_our_own_leaves_no_result(client):
         raise ZeroDivisionError("ours")
 
     with pytest.raises(ZeroDivisionError, match="ours"):
-        log.write(payload({"mleval/last.txt": broken}), experiment_name="x")
+        runs.write(payload({"mleval/last.txt": broken}), experiment_name="x")
     (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
     assert run.info.status == "FAILED"
     with mlflow.start_run() as active, pytest.raises(ZeroDivisionError):
-        log.write(payload({"mleval/last.txt": broken}))
+        runs.write(payload({"mleval/last.txt": broken}))
     assert client.get_run(active.info.run_id).info.status == "FINISHED"
     assert client.get_run(active.info.run_id).data.tags["mleval.status"] == "incomplete"
     completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
@@ -431,7 +431,7 @@ def test_completing_with_other_values_takes_the_new_ones(client):
     run = client.create_run("0")
     client.log_batch(run.info.run_id, tags=[mlflow.entities.RunTag(k, v) for k, v in payload(seed=1).identity().items()])
     client.log_batch(run.info.run_id, metrics=payload(seed=1).metrics(1000)[:500])
-    log.write(payload(seed=2), run_id=run.info.run_id)
+    runs.write(payload(seed=2), run_id=run.info.run_id)
     study = mleval.load_study(run_ids=[run.info.run_id])
     assert study.values.loc[("d", "BR")].to_dict() == payload(seed=2).means
 
@@ -522,7 +522,7 @@ def test_the_line_to_the_server_is_cut(line, server, monkeypatch):
         return "cut"
 
     with pytest.raises(StoreError, match="holds the result in part and is skipped; log again with run_id='(.*)'") as caught:
-        log.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
+        runs.write(payload({"mleval/last.txt": cut}), experiment_name="cut")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     run_id = re.search("run_id='(.*)'", str(caught.value))[1]
     completed(run_id, payload({"mleval/last.txt": lambda: "whole"}), MlflowClient(), "cut")

@@ -11,7 +11,7 @@ import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.tracking.counts import load_folds
-from mlflow_mleval.tracking.instances import instances_of
+from mlflow_mleval.tracking.instance_tables import instances_of
 
 N, K, FOLDS = 200, 4, 10
 

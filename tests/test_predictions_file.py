@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.tracking import predictions_file
-from mlflow_mleval.tracking.predictions_file import open_predictions, read_hierarchy
+from mlflow_mleval.files import predictions as predictions_file
+from mlflow_mleval.files.predictions import open_predictions, read_hierarchy
 from mlflow_mleval.training.files import evaluate_file
 
 SMALL = "true_a,true_b,score_a,score_b\n1,0,0.9,0.2\n0,1,0.3,0.4\n1,1,0.6,0.7\n"

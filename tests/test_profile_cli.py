@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.measures.dependence import profile_from_histogram
-from mlflow_mleval.tracking import log, schema
+from mlflow_mleval.tracking import runs, schema
 
 RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.random(n) < 0.35)}
 
@@ -28,8 +28,8 @@ def store(tmp_path_factory, empty_store):
                 mleval.log_profile(counts, method=method, dataset=dataset, experiment_name="x", n_train=1080)
             rows = [[*row, *[0] * (k - 2)] for row in ([80, 30, 10], [70, 40, 10])]
             tags = {schema.TAG_PROFILE: schema.encode_profile(rows, [0, 1])}
-            log.write(log.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
-        log.write(log.Payload("none", "yeast", {"hamming_loss": 0.5}), experiment_name="bare")
+            runs.write(runs.Payload("CC", dataset, {"f1": 0.5}, tags=tags), experiment_name="x")
+        runs.write(runs.Payload("none", "yeast", {"hamming_loss": 0.5}), experiment_name="bare")
         yield folder
 
 

@@ -16,8 +16,8 @@ from profile_cases import BEHAVIOUR, compared, profiles, whole
 from report_cases import NASTY
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 
-from mlflow_mleval.analysis.profile_tests import compare_profiles
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.bundle import data_files, render
 from mlflow_mleval.report.data import as_dict

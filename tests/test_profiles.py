@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.profile_tests import _stepped, along_parameter, compare_profiles
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval import naming
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import _stepped, along_parameter, compare_profiles
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.dependence import profile_from_histogram, profile_from_means
-from mlflow_mleval.tracking import log, schema
+from mlflow_mleval.tracking import runs, schema
 
 SHARED = Path(__file__).parents[2] / "shared" / "golden"
 #: Published profiles: six of them, and all where they lie beside the project.
@@ -44,7 +45,7 @@ def test_counts_travel_exactly_by_fold_or_added_up(n_labels, n_folds, n, rate, s
     counts = histograms(n_labels, max(n_folds, 1), n, rate, seed)
     folds = list(range(3, 3 + n_folds))
     text = schema.encode_profile(counts, folds)
-    assert len(text) <= schema.MAX_TAG
+    assert len(text) <= naming.MAX_TAG
     found = schema.decode_profile(text)
     assert found.n_labels == n_labels
     if found.pooled:
@@ -62,7 +63,7 @@ def test_errors_travel_by_fold_or_together_or_not(n_labels, n_folds, seed):
     errors = np.sort(rng.random((max(n_folds, 1), n_labels)) * rng.random(), axis=1)[:, ::-1]
     n, folds = rng.integers(1, 500, max(n_folds, 1)).tolist(), list(range(n_folds))
     text = schema.encode_soft_profile(errors, n, folds)
-    assert len(text) <= schema.MAX_TAG
+    assert len(text) <= naming.MAX_TAG
     found = schema.decode_soft_profile(text)
     assert found.n_labels == n_labels and found.omitted == (n_labels == 5000 and errors[0, 1500] > 1e-4)
     if found.omitted:
@@ -177,7 +178,7 @@ def logged(method, dataset="d", n=60, k=6, folds=3, seed=0, scores=True, rate=0.
 def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
     evs = {("d", "A"): logged("A"), ("d", "B"): logged("B", seed=1), ("e", "A"): logged("A", "e", k=1, folds=0)}
     evs["e", "B"] = logged("B", "e", k=1, folds=0, scores=False)
-    log.write(log.Payload("C", "d", {"hamming_loss": 0.25}), experiment_name="x")
+    runs.write(runs.Payload("C", "d", {"hamming_loss": 0.25}), experiment_name="x")
     calls = []
     search = type(client).search_runs
     monkeypatch.setattr(type(client), "search_runs", lambda *a, **b: calls.append(a) or search(*a, **b))

@@ -19,7 +19,7 @@ from mlflow_mleval import (
     sign_test,
     wilcoxon_pairs,
 )
-from mlflow_mleval.analysis.five_by_two import five_by_two
+from mlflow_mleval.analysis.folds.five_by_two import five_by_two
 from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.analysis.planning import paired_power
 from mlflow_mleval.analysis.ranks import bonferroni_dunn, kendall

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.tracking.results_file import read_results
+from mlflow_mleval.files.results import read_results
 
 HEADER = "measure,dataset,method,value\n"
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)

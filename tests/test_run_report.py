@@ -13,7 +13,7 @@ import mlflow_mleval as mleval
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.run.figures import labels_figure, profile_figure, standalone
 from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
-from mlflow_mleval.training.content import RunContent
+from mlflow_mleval.training.run_content import RunContent
 
 
 def report_of(ev, method="BR", dataset="yeast", n_train=None, hierarchy=None):

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training.naming import dataset_name, method_name, sample
+from mlflow_mleval.training.estimator_names import dataset_name, method_name, sample
 from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict
 
 X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)

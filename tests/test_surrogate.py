@@ -20,10 +20,10 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.model_selection import KFold, RepeatedKFold
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.surrogates import best_surrogates
 from mlflow_mleval.measures.dependence import binomial_loss
 from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
-from mlflow_mleval.report.surrogates import surrogate_sentences
+from mlflow_mleval.surrogate.best import best_surrogates
+from mlflow_mleval.surrogate.report import surrogate_sentences
 from mlflow_mleval.tracking import schema
 
 PAPER = json.loads((Path(__file__).parent / "golden" / "huellermeier2022.json").read_text())

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from mlflow_mleval.analysis.folds.covariance import checked_ratio
 from mlflow_mleval.analysis.paired import moments, pair_differences
-from mlflow_mleval.analysis.scatter import checked_ratio
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]

@@ -14,13 +14,13 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
-from mlflow_mleval.analysis.certainty import Certainty, certainty
+from mlflow_mleval.analysis.beyond_pvalues import Certainty, certainty
 from mlflow_mleval.analysis.cliques import cliques, letters
-from mlflow_mleval.analysis.folds import FoldComparison, compare_folds
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
+from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import Feasibility, PairwiseResult, feasibility, wilcoxon_pairs
-from mlflow_mleval.analysis.profile_tests import ProfileComparison, compare_profiles
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
 from mlflow_mleval.analysis.ranks import (
     FriedmanResult,
     NemenyiResult,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.flows import tied_ranks
 from mlflow_mleval.analysis.promethee import Preference, PrometheeResult, Threshold, Weights, promethee
-from mlflow_mleval.study import SHOWN, Study
+from mlflow_mleval.analysis.unicriterion import tied_ranks
+from mlflow_mleval.naming import SHOWN
+from mlflow_mleval.study import Study
 
 
 @dataclass(frozen=True)

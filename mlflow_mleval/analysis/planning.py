@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from mlflow_mleval.analysis.folds.covariance import checked_ratio
 from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, feasibility, moments, pair_differences
-from mlflow_mleval.analysis.scatter import checked_ratio
-from mlflow_mleval.study import count
+from mlflow_mleval.naming import count
 from mlflow_mleval.validation import one_of, probability
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.analysis.flows import TIE, Array, tied_ranks, unicriterion_flows
-from mlflow_mleval.study import SHOWN
+from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_ranks, unicriterion_flows
+from mlflow_mleval.naming import SHOWN
 from mlflow_mleval.validation import one_of
 
 #: The preference functions, and what part of a measure's largest difference R each threshold is by default: R / number.
@@ -164,7 +164,7 @@ def promethee(
 
     Notes
     -----
-    O(n · m log m) time and O(n · m) memory for all six functions; see `mlflow_mleval.analysis.flows`.
+    O(n · m log m) time and O(n · m) memory for all six functions; see `mlflow_mleval.analysis.unicriterion`.
 
     Examples
     --------

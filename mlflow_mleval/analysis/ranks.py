@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtr
 
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of, probability
 
 TIES = ("correct", "ignore")

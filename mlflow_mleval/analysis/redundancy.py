@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 
 #: A column whose values differ by less than this share of the largest is constant: float noise.
 NOISE = 1e-12

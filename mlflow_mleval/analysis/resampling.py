@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.flows import tied_places, tied_ranks
-from mlflow_mleval.analysis.fold_runs import recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.covariance import checked_ratio
+from mlflow_mleval.analysis.folds.fold_runs import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import pair_differences
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.analysis.scatter import checked_ratio
-from mlflow_mleval.study import count, some
+from mlflow_mleval.analysis.unicriterion import tied_places, tied_ranks
+from mlflow_mleval.naming import count, some
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.analysis.flows import TIE, Array, tied_places, tied_ranks
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
+from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.study import MISSING, Study
 

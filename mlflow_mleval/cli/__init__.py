@@ -245,7 +245,7 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
 def _profiles(study: Any) -> Any:
     """The loss profiles that the runs of the study carry; None where they carry none."""
     from mlflow_mleval.errors import NoRunsError
-    from mlflow_mleval.tracking.profiles import profiles_of
+    from mlflow_mleval.tracking.read_profiles import profiles_of
 
     try:
         return profiles_of(study)

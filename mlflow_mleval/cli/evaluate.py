@@ -52,7 +52,7 @@ def evaluate(
     """
     from mlflow_mleval.report.listings import render_evaluation
     from mlflow_mleval.training.files import evaluate_file
-    from mlflow_mleval.training.log import log_evaluation
+    from mlflow_mleval.training.log_evaluation import log_evaluation
 
     chosen = opt.chosen_format(format, filename)
     if choices["hierarchy"] is None and (wanting := [name for name in _HIERARCHICAL if choices[name] is not None]):

@@ -65,10 +65,10 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
 
 
 def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
-    from mlflow_mleval.analysis.instances import instance_tests
+    from mlflow_mleval.analysis.instance_tests import instance_tests
     from mlflow_mleval.report.over_instances import render_instances
     from mlflow_mleval.study import left_out
-    from mlflow_mleval.tracking.instances import instances_of
+    from mlflow_mleval.tracking.instance_tables import instances_of
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)

@@ -38,9 +38,9 @@ def profile(
               mleval profile -n mystudy --dataset yeast --family polynomial -o yeast.html
               mleval profile -n mystudy --method BR --method LP --output json
     """
-    from mlflow_mleval.analysis.profile_tests import compare_profiles
+    from mlflow_mleval.analysis.profile_comparison import compare_profiles
     from mlflow_mleval.report.over_profiles import render_profiles
-    from mlflow_mleval.tracking.profiles import load_profiles
+    from mlflow_mleval.tracking.read_profiles import load_profiles
 
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)

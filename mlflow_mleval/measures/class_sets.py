@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from mlflow_mleval.measures.class_pairs import instance_pairs
 from mlflow_mleval.measures.closure import blocks, compressed, lookup, offsets, spans
-from mlflow_mleval.measures.pairings import instance_pairs
 
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
 

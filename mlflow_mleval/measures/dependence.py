@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.pairs import blocks, error_blocks, truth_and_scores
+from mlflow_mleval.measures.blocks import blocks, error_blocks, truth_and_scores
 from mlflow_mleval.validation import binary_matrix, matrix_shape, one_of, same_shape
 
 _NAMES = {"binomial": "k", "polynomial": "alpha"}

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.measures.class_pairs import Pairs, pair_measures
 from mlflow_mleval.measures.class_sets import distinct_rows, nested, renumbered, row_sums, without
 from mlflow_mleval.measures.closure import blocks, closure
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.lca import extended_graphs, meet
 from mlflow_mleval.measures.lca_minimal import minimal_graphs
-from mlflow_mleval.measures.pairings import Pairs, pair_measures
 from mlflow_mleval.measures.set_based import descendant_measures, pattern, rates, set_measures
 from mlflow_mleval.validation import one_of
 

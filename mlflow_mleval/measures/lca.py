@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from mlflow_mleval.measures.class_pairs import Pairs, distinct, meetings
 from mlflow_mleval.measures.closure import Parents, lookup, spans
-from mlflow_mleval.measures.pairings import Pairs, distinct, meetings
 
 
 @dataclass(frozen=True)

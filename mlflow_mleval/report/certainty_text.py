@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.bayes import FEW, BayesResult
-from mlflow_mleval.analysis.certainty import Certainty, FoldCertainty
+from mlflow_mleval.analysis.beyond_pvalues import Certainty, FoldCertainty
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan
 from mlflow_mleval.report.escape import NONE, aligned, fixed, number, pvalue

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs
-from mlflow_mleval.analysis.folds import FoldComparison
+from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.report.escape import aligned, number, pvalue
 from mlflow_mleval.report.tables import Column, ReaderTable
 from mlflow_mleval.report.words import NOT_TRUSTED, SHOWN, count, level, listed

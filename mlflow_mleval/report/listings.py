@@ -11,12 +11,13 @@ from itertools import groupby
 
 import pandas as pd
 
-from mlflow_mleval.analysis.foldstats import fold_statistics
+from mlflow_mleval.analysis.folds.summary import fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.naming import count
 from mlflow_mleval.report.data import plain, to_json
 from mlflow_mleval.report.escape import columns, csv_cell, html, latex, markdown, number, pad, shorten, terminal, wrap
-from mlflow_mleval.study import Study, count
+from mlflow_mleval.study import Study
 
 #: More excluded runs than this are counted, not named, on a terminal.
 SHOWN = 10

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten

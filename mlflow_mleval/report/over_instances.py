@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.instances import FEW, InstanceTests
+from mlflow_mleval.analysis.instance_tests import FEW, InstanceTests
 from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import aligned, latex, markdown, pvalue, wrap

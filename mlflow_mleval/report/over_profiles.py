@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report.blocks import Section, Text
 from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import markdown, wrap

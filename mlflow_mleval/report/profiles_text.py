@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.cliques import cliques, letters
-from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report.escape import aligned, fixed, number
-from mlflow_mleval.report.figures.profiles import SUMMARIES
+from mlflow_mleval.report.figures.profile_lines import SUMMARIES
 from mlflow_mleval.report.tables import Column, ReaderTable
 from mlflow_mleval.report.words import count, level, listed
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs
+from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs
 from mlflow_mleval.measures.registry import HUELLERMEIER, KOSMOPOULOS, MADJAROV, MEASURES
 
 

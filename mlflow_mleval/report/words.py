@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
 from mlflow_mleval.report.escape import fixed, number, pvalue, shorten, terminal
-from mlflow_mleval.study import count
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {

@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.folds import COUNTS as BETTER
+from mlflow_mleval.analysis.folds.fold_comparison import COUNTS as BETTER
 from mlflow_mleval.errors import MeasureError, MissingResultsError
-from mlflow_mleval.study import Study, some
+from mlflow_mleval.naming import some
+from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study

@@ -14,9 +14,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Run, RunTag
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.study import some
+from mlflow_mleval.files.results import read_results
+from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.tracking.results_file import read_results
 from mlflow_mleval.validation import one_of
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.

@@ -15,10 +15,11 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT, SETS, directions, expand
-from mlflow_mleval.study import MISSING, Excluded, Missing, Study, count, some
+from mlflow_mleval.naming import count, some
+from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
-from mlflow_mleval.tracking.reading import CHILD, COLUMNS, Result, Rule, is_ours, read_run, with_profile_measures
+from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.

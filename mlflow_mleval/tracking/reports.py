@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
+from mlflow_mleval import naming
 from mlflow_mleval.tracking import schema, store
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def log_report(
     """
     if wrong := [p for p in files if not p or PurePosixPath(p).is_absolute() or ".." in PurePosixPath(p).parts]:
         raise ValueError(f"`files` must have relative paths without .., got {', '.join(map(repr, wrong))}.")
-    note = summary if len(summary) <= schema.MAX_TAG else summary[: schema.MAX_TAG - len(_CUT)] + _CUT
+    note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
     all_tags = {**(tags or {}), schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client = store.connect()
     quiet = store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true", MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false")

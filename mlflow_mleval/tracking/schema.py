@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from mlflow_mleval.naming import MAX_TAG
 
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
@@ -87,10 +87,7 @@ ARTIFACT_EVALUATION = "mleval/evaluation.json"
 #: JSON tables that MLflow's UI shows and compares across runs.
 TABLES = (ARTIFACT_LABELS, ARTIFACT_MEASURES)
 
-MAX_TAG = 8_000
-MAX_KEY = 250
 MAX_RUN_NAME = 250
-_NAME = re.compile(r"[A-Za-z0-9_./-]+")
 #: Digits tried in turn until the folds fit a tag; None is unrounded.
 _DIGITS = (None, 8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag.
@@ -151,37 +148,6 @@ def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
         return frozenset(names) if isinstance(names, list) else frozenset()
     except (ValueError, TypeError):
         return frozenset()
-
-
-def measure_name_problem(name: str) -> str | None:
-    """Why a measure's name cannot be part of a metric key; None where it can.
-
-    >>> measure_name_problem("f1")
-    >>> measure_name_problem("f1 (%)")
-    'a name may hold letters A-Z a-z, digits and _ . / - only'
-    """
-    if not _NAME.fullmatch(name):
-        return "a name may hold letters A-Z a-z, digits and _ . / - only"
-    if posixpath.normpath(metric_key(name)) != metric_key(name):
-        return "a name must not read as a path with empty or dotted parts"
-    if len(FOLD_PREFIX + name) > MAX_KEY:
-        return f"a name may have at most {MAX_KEY - len(FOLD_PREFIX)} characters"
-    return None
-
-
-def text_problem(text: str) -> str | None:
-    """Why a method's or dataset's name cannot be stored as a tag; None where it can."""
-    if not text:
-        return "is empty"
-    if len(text) > MAX_TAG:
-        return f"has {len(text):,} characters, more than the {MAX_TAG:,} that MLflow stores"
-    if "\0" in text:
-        return "holds a NUL character"
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return "holds half a surrogate pair, which is no text"
-    return None
 
 
 def run_name(method: str, dataset: str) -> str:

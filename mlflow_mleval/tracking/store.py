@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
 
 from mlflow_mleval.errors import NoRunsError, StoreError
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 
 PAGE = 1_000
 #: For the first request only: a server that is not there should be reported in seconds. What the user set goes before.

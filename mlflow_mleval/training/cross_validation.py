@@ -21,10 +21,10 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import log as run_log
+from mlflow_mleval.tracking import runs as run_log
 from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.training.log import log_evaluation
-from mlflow_mleval.training.naming import dataset_name, method_name
+from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import Predictions, predict
 from mlflow_mleval.validation import binary_matrix, one_of
 

@@ -85,7 +85,7 @@ class MlevalEvaluator(ModelEvaluator):
         """
         from mlflow_mleval.measures.registry import MEASURES, expand
         from mlflow_mleval.tracking import schema
-        from mlflow_mleval.training.log import log_evaluation
+        from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import evaluate_output
         from mlflow_mleval.validation import one_of
 
@@ -151,7 +151,7 @@ class StoredFile(EvaluationArtifact):
 def _method(estimator: Any, run_id: str) -> str:
     from mlflow import MlflowClient
 
-    from mlflow_mleval.training.naming import method_name
+    from mlflow_mleval.training.estimator_names import method_name
 
     return MlflowClient().get_run(run_id).info.run_name if estimator is None else method_name(estimator)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.tracking.predictions_file import open_class_sets, open_predictions, read_hierarchy
 from mlflow_mleval.training.fingerprint import Fingerprint
 
 
@@ -51,7 +51,7 @@ def evaluate_file(
     Parameters
     ----------
     path : path
-        CSV, parquet or npz with truth and predictions, see `mlflow_mleval.tracking.predictions_file.open_predictions`; with
+        CSV, parquet or npz with truth and predictions, see `mlflow_mleval.files.predictions.open_predictions`; with
         ``truth``, lines of predicted classes as HEMKit reads them.
     truth : path, optional
         Lines of true classes. It needs ``hierarchy``.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
+from mlflow_mleval.files.predictions import read_hierarchy
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.tracking.predictions_file import read_hierarchy
 from mlflow_mleval.training import scores
 from mlflow_mleval.training.evaluator import HIERARCHICAL
 from mlflow_mleval.training.fingerprint import Fingerprint

@@ -22,7 +22,7 @@ from scipy import stats
 
 from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.instances import instance_tests
+from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import bootstrap_ranks, rank_confidence
 from mlflow_mleval.study import Study

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from timing import best, peak
 
-from mlflow_mleval.analysis.profile_tests import compare_profiles
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.tracking import schema
 
 

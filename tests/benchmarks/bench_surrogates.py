@@ -16,7 +16,7 @@ import pandas as pd
 from bench_dependence import yeast
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.surrogates import best_surrogates
+from mlflow_mleval.surrogate.best import best_surrogates
 
 #: Seconds of the processor, which others that use the machine do not lengthen much.
 BOUNDS = {"train and log": 30, "call again": 1, "read back": 1, "100 surrogates x 100 folds x 100 targets": 10}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.foldstats import FoldStatistics
+from mlflow_mleval.analysis.folds.summary import FoldStatistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy

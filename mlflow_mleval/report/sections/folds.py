@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mlflow_mleval.analysis.folds import FoldComparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.report.blocks import Column, Columns, Figure, Section, Table, Terms, Text, name
 from mlflow_mleval.report.escape import fixed, number, pvalue
-from mlflow_mleval.report.figures.folds import DETAILED, INSIDE, fold_histogram, fold_scatter
+from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
 from mlflow_mleval.report.folds_text import (
     ARROWS,
     Folds,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mlflow_mleval.analysis.profile_tests import ProfileComparison
+from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report.blocks import Columns, Figure, Section, Table, Terms, Text
-from mlflow_mleval.report.figures.folds import DETAILED
-from mlflow_mleval.report.figures.profiles import NAMED, awareness_strips, profile_lines, ratio_panels
+from mlflow_mleval.report.figures.fold_scatter import DETAILED
+from mlflow_mleval.report.figures.profile_lines import NAMED, awareness_strips, profile_lines, ratio_panels
 from mlflow_mleval.report.profiles_text import (
     KINDS,
     awareness_letters,

@@ -21,8 +21,8 @@ import numpy as np
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.training.cross_validation import holds_result, run_tags
-from mlflow_mleval.training.log import log_evaluation
-from mlflow_mleval.training.naming import dataset_name, method_name
+from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.log_evaluation import log_evaluation
 
 _jobs: list[Future[None]] = []
 

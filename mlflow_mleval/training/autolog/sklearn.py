@@ -25,7 +25,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
-from mlflow_mleval.training.naming import sample
+from mlflow_mleval.training.estimator_names import sample
 from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
 
 _VALIDATION = "sklearn.model_selection._validation"

@@ -17,6 +17,7 @@ import numpy as np
 from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
+from mlflow_mleval import naming
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
@@ -24,7 +25,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.training.cross_validation import holds_result, run_tags
-from mlflow_mleval.training.log import log_evaluation
+from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import as_matrix
 from mlflow_mleval.validation import one_of
 
@@ -100,7 +101,7 @@ class EpochLog:
         for name, text in (("method", method), ("dataset", dataset)):
             if not isinstance(text, str):
                 raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-            if problem := schema.text_problem(text):
+            if problem := naming.text_problem(text):
                 raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
-from mlflow_mleval.measures.ranking import ranking_measures
+from mlflow_mleval.measures.label_ranking import ranking_measures
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from mlflow_mleval import naming
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.study import some
-from mlflow_mleval.tracking import log, schema
-from mlflow_mleval.training.content import RunContent
+from mlflow_mleval.naming import some
+from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.fingerprint import Fingerprint
+from mlflow_mleval.training.run_content import RunContent
 
 
 def log_evaluation(
@@ -107,7 +108,7 @@ def log_evaluation(
     wanted = set(MEASURES if measures is None else expand(measures))
     if unknown := sorted(wanted - set(MEASURES)):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
-    payload = log.Payload(
+    payload = runs.Payload(
         method=method,
         dataset=dataset,
         means={m: v for m, v in content.means.items() if m in wanted},
@@ -117,14 +118,14 @@ def log_evaluation(
         tags=identity,
         files=content.files(identity, log_instances),
     )
-    return log.write(payload, run_id=run_id, experiment_name=experiment_name)
+    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
 
 
 def check_name(name: str, text: Any) -> None:
     """Raise TypeError or ValueError where a method or dataset cannot be called that."""
     if not isinstance(text, str):
         raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-    if problem := schema.text_problem(text):
+    if problem := naming.text_problem(text):
         raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval import __version__
-from mlflow_mleval.analysis.foldstats import FoldStatistics, fold_statistics
+from mlflow_mleval import __version__, naming
+from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -120,7 +120,7 @@ class RunContent:
             found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
         if self.has_folds:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
-            if len(text) <= schema.MAX_TAG:
+            if len(text) <= naming.MAX_TAG:
                 found[schema.TAG_FOLD_SIZES] = text
         sums, folds = [part.total for part in self.parts], self.fold_numbers if self.has_folds else ()
         if "hard" in self.kinds:

@@ -16,8 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.paired import adjust
-from mlflow_mleval.analysis.scatter import (
+from mlflow_mleval.analysis.folds.covariance import (
     DEPENDENT,
     NOISE,
     Array,
@@ -27,7 +26,8 @@ from mlflow_mleval.analysis.scatter import (
     solve_pairs,
     table_of,
 )
-from mlflow_mleval.study import count
+from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.naming import count
 from mlflow_mleval.validation import one_of, probability, same_axes
 
 METHODS = ("f", "permutation")

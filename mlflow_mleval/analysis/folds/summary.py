@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mlflow_mleval.analysis.normality import MardiaResult, mardia
+from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.validation import probability
 
 #: Measures whose joint distribution is tested: with more of them, or with each other's harmonic mean, few folds tell nothing.

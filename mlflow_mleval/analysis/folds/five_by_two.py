@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.manova import rao_f
-from mlflow_mleval.analysis.multivariate import BLOCK, holm, holm_rows, pair_matrix
-from mlflow_mleval.analysis.scatter import NOISE, names_of, solve_pairs, table_of
+from mlflow_mleval.analysis.folds.covariance import NOISE, names_of, solve_pairs, table_of
+from mlflow_mleval.analysis.folds.hotelling import BLOCK, holm, holm_rows, pair_matrix
+from mlflow_mleval.analysis.folds.manova import rao_f
 from mlflow_mleval.validation import probability
 
 REPEATS = 5

@@ -23,7 +23,7 @@ from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import schema, store
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mlflow_mleval.analysis.protocol import Protocol, protocol_of, widest
+from mlflow_mleval.analysis.folds.protocol import Protocol, protocol_of, widest
 
 UNPAIRED = "the folds of these two are not the same (their split digests differ)"
 

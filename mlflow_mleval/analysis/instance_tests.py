@@ -19,7 +19,7 @@ from scipy import stats
 
 from mlflow_mleval.analysis.paired import ALTERNATIVES, EXACT_DATASETS, NOISE, adjust, share_at_most
 from mlflow_mleval.measures.registry import directions
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of, probability, unique_names
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.scatter import DEPENDENT, independent_columns, names_of, table_of
+from mlflow_mleval.analysis.folds.covariance import DEPENDENT, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of
 
 #: Below so many rows the test hardly ever rejects, whatever the distribution.

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.bayes import BayesResult, bayesian_signed_rank, bayesian_t
-from mlflow_mleval.analysis.fold_runs import UNPAIRED
-from mlflow_mleval.analysis.folds import FoldComparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+from mlflow_mleval.analysis.folds.fold_runs import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
 from mlflow_mleval.analysis.resampling import RankBootstrap, RankConfidence, bootstrap_ranks, rank_confidence

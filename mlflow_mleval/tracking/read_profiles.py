@@ -1,4 +1,4 @@
-"""Loss profiles of tracked runs: `load_profiles` returns `mlflow_mleval.analysis.profiles.Profiles`.
+"""Loss profiles of tracked runs: `load_profiles` returns `mlflow_mleval.analysis.loss_profiles.Profiles`.
 
 One paged search reads them, for they travel in tags: the numbers of wrong labels by fold ("hard"), and the mean i-th largest
 errors by fold ("soft"). `profiles_of` takes them from a Study that is loaded already, so that a report of measures and profiles
@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mlflow_mleval.analysis.profiles import Array, Pair, Profiles, gather
+from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
 from mlflow_mleval.errors import MeasureError, NoRunsError
-from mlflow_mleval.study import Study, left_out, some
+from mlflow_mleval.naming import some
+from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
-from mlflow_mleval.tracking.reading import errors_of
+from mlflow_mleval.tracking.read_run import errors_of
 from mlflow_mleval.validation import one_of
 
 KINDS = ("hard", "soft")

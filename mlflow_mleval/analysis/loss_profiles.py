@@ -1,7 +1,7 @@
 """Loss profiles of many runs: the losses of methods on datasets between Hamming and subset 0/1, by fold.
 
 `Profiles` holds what both families follow from (the mean largest, second largest .. error of an instance in each fold), so that
-any parameter can be asked for. `mlflow_mleval.analysis.profile_tests.compare_profiles` says who is better where.
+any parameter can be asked for. `mlflow_mleval.analysis.profile_comparison.compare_profiles` says who is better where.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.measures.awareness import awareness
 from mlflow_mleval.measures.dependence import ALPHAS, FAMILIES, _parameters, _weights
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of
 
 Array = NDArray[np.float64]

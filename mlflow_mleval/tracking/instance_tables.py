@@ -14,7 +14,8 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.study import Study, some
+from mlflow_mleval.naming import some
+from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
 
 _INSTANCE = "instance"

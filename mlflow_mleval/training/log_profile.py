@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.profiles import Profiles
+from mlflow_mleval import naming
+from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.measures.awareness import hard_measures
-from mlflow_mleval.tracking import log, schema
-from mlflow_mleval.training.content import ALPHAS, steps
+from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.run_content import ALPHAS, steps
 
 
 def log_profile(
@@ -58,7 +59,7 @@ def log_profile(
         The store cannot be reached, or the run holds another result already.
     """
     for name, text in (("method", method), ("dataset", dataset)):
-        if not isinstance(text, str) or (problem := schema.text_problem(text)):
+        if not isinstance(text, str) or (problem := naming.text_problem(text)):
             what = f"one that {problem}" if isinstance(text, str) else type(text).__name__
             raise ValueError(f"`{name}` must be a name that MLflow can store, got {what}. Choose another.")
     if run_id is not None and experiment_name is not None:
@@ -75,7 +76,7 @@ def log_profile(
     if numbers:
         sizes = [] if n_train is None else np.broadcast_to(n_train, len(rows)).tolist()
         identity[schema.TAG_FOLD_SIZES] = schema.encode_fold_sizes(rows.sum(axis=1), sizes)
-    payload = log.Payload(
+    payload = runs.Payload(
         method=method,
         dataset=dataset,
         means={m: v for m, v in values.mean(skipna=False).items() if np.isfinite(v)},
@@ -85,7 +86,7 @@ def log_profile(
         tags=identity,
         files={schema.ARTIFACT_PROFILE: lambda: _table(profiles, rows, pair, losses).to_csv(index=False)},
     )
-    return log.write(payload, run_id=run_id, experiment_name=experiment_name)
+    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
 
 
 def _table(profiles: Profiles, rows: np.ndarray, pair: tuple[str, str], losses: Mapping[str, pd.Series]) -> pd.DataFrame:

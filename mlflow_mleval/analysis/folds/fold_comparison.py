@@ -13,15 +13,16 @@ import pandas as pd
 from scipy import special
 
 from mlflow_mleval.analysis.cliques import cliques, letters
-from mlflow_mleval.analysis.five_by_two import FiveByTwoPairs, five_by_two
-from mlflow_mleval.analysis.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
-from mlflow_mleval.analysis.manova import LearnedMeasures, ManovaResult, manova
-from mlflow_mleval.analysis.multivariate import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
-from mlflow_mleval.analysis.normality import MardiaResult, mardia
-from mlflow_mleval.analysis.protocol import MANY_FOLDS, Protocol
+from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
+from mlflow_mleval.analysis.folds.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
+from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
+from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
+from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, Protocol
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.study import Excluded, Study, count, some
+from mlflow_mleval.naming import count, some
+from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import probability
 
 #: Measures that are tested together where none are named, the first of which a study has all.

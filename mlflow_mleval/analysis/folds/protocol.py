@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.scatter import checked_ratio
+from mlflow_mleval.analysis.folds.covariance import checked_ratio
 from mlflow_mleval.validation import one_of
 
 PROTOCOLS = ("k-fold", "repeated", "resampled", "5x2", "independent")

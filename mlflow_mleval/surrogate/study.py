@@ -26,19 +26,19 @@ from scipy import sparse
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_array, check_consistent_length
 
-from mlflow_mleval.analysis.surrogates import best_surrogates
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
 from mlflow_mleval.measures.dependence import binomial_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
+from mlflow_mleval.naming import some
 from mlflow_mleval.report.escape import markdown, terminal
-from mlflow_mleval.report.figures.heatmap import surrogate_differences
-from mlflow_mleval.report.surrogates import surrogate_files, surrogate_sentences
-from mlflow_mleval.study import some
+from mlflow_mleval.surrogate.best import best_surrogates
+from mlflow_mleval.surrogate.heatmap import surrogate_differences
+from mlflow_mleval.surrogate.report import surrogate_files, surrogate_sentences
 from mlflow_mleval.tracking import reports, schema, store
-from mlflow_mleval.tracking.profiles import load_profiles
+from mlflow_mleval.tracking.read_profiles import load_profiles
 from mlflow_mleval.training.fingerprint import Fingerprint
-from mlflow_mleval.training.log import check_name, log_evaluation
+from mlflow_mleval.training.log_evaluation import check_name, log_evaluation
 from mlflow_mleval.validation import binary_matrix, one_of
 
 #: Differences from which on Figure 4 of the paper tells nothing apart.
@@ -59,7 +59,7 @@ class SurrogateStudy:
         The same by fold: index (surrogate, fold).
     best : pandas.DataFrame
         Index target; ``surrogate`` (of least mean loss), ``loss``, ``equal`` (the surrogates of that mean loss) and
-        ``not_separated`` (those that may be the best): see `mlflow_mleval.analysis.surrogates.best_surrogates`.
+        ``not_separated`` (those that may be the best): see `mlflow_mleval.surrogate.best.best_surrogates`.
     n_neighbors : int
     alpha : float
         For each target, the most probable that a surrogate that is truly best is not among ``not_separated``.

@@ -19,14 +19,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.protocol import Protocol
+from mlflow_mleval.analysis.loss_profiles import Array, Profiles
 from mlflow_mleval.analysis.paired import PairwiseResult, feasibility, wilcoxon_pairs
-from mlflow_mleval.analysis.profiles import Array, Profiles
-from mlflow_mleval.analysis.protocol import Protocol
 from mlflow_mleval.analysis.resampling import sign_flips
 from mlflow_mleval.measures.awareness import SUMMARIES
 from mlflow_mleval.measures.dependence import FAMILIES
-from mlflow_mleval.study import some
+from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of, probability
 
 #: The summaries that are tested over datasets.

@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.multivariate import METHODS, holm, hotelling_pairs
+from mlflow_mleval.analysis.folds.covariance import DEPENDENT, Array, checked_ratio, independent_columns, names_of, table_of
+from mlflow_mleval.analysis.folds.hotelling import METHODS, holm, hotelling_pairs
 from mlflow_mleval.analysis.paired import adjust
-from mlflow_mleval.analysis.scatter import DEPENDENT, Array, checked_ratio, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of, probability
 
 DESIGNS = ("blocked", "one-way")

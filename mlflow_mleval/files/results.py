@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.tracking.schema import measure_name_problem, text_problem
+from mlflow_mleval.naming import measure_name_problem, text_problem
 
 IDENTITY = ("dataset", "method")
 LONG = ("measure", *IDENTITY, "value")

@@ -9,11 +9,11 @@ import pandas as pd
 
 from mlflow_mleval.report.blocks import Column, Figure, Section, Table, Text
 from mlflow_mleval.report.escape import aligned
-from mlflow_mleval.report.figures.heatmap import surrogate_differences, surrogate_heatmap
 from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.run.figures import standalone
 from mlflow_mleval.report.tables import to_csv
 from mlflow_mleval.report.words import count, level, listed
+from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
 
 #: Rows of the table for readers.
 _ROWS = 60
@@ -27,7 +27,7 @@ def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, 
     losses : pandas.DataFrame
         Surrogate k (index) x target k (columns): mean losses over folds.
     best : pandas.DataFrame
-        As `mlflow_mleval.analysis.surrogates.best_surrogates` returns.
+        As `mlflow_mleval.surrogate.best.best_surrogates` returns.
     n_folds : int
     alpha : float
     """

@@ -1,0 +1,1 @@
+"""Results, predictions and tables on disk, in and out; no mlflow."""
