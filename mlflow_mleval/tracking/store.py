@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,27 +17,16 @@ from mlflow.entities import Experiment, Run
 from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
 
-from mlflow_mleval.errors import NoRunsError, StoreError
+from mlflow_mleval import redaction
+from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
+from mlflow_mleval.redaction import masked, raise_alone
 
 PAGE = 1_000
+#: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
+_FORESEEN = (MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError, ImportError, UnicodeError)
 #: For the first request only: a server that is not there should be reported in seconds. What the user set goes before.
 _QUICK = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
-_SECRET = re.compile(r"pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
-
-
-def masked(uri: str) -> str:
-    """The URI without passwords, tokens and the like.
-
-    >>> masked("postgresql://me:pa55@host/db?sslmode=require&password=x")
-    'postgresql://***@host/db?sslmode=require&password=***'
-    >>> masked("sqlite:///mlflow.db")
-    'sqlite:///mlflow.db'
-    """
-    uri = re.sub(r"(?<=://)[^/?#]*@", "***@", uri)
-    head, mark, query = uri.partition("?")
-    pairs = [part.partition("=") for part in query.split("&")]
-    return head + mark + "&".join(f"{k}={'***' if _SECRET.search(k) else v}" if sign else k for k, sign, v in pairs)
 
 
 def connect(*, create: bool = False) -> MlflowClient:
@@ -56,7 +44,8 @@ def connect(*, create: bool = False) -> MlflowClient:
     """
     uri = mlflow.get_tracking_uri()
     with store_errors("open"), _quiet():
-        if uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+        _refuse_split(uri)
+        if _is_database(uri):
             _probe_database(uri, create)
         return MlflowClient(uri)
 
@@ -138,19 +127,33 @@ def store_name() -> str:
     return masked(mlflow.get_tracking_uri())
 
 
+def redacted(text: str) -> str:
+    """The text without the secrets of the store's URI and of the environment."""
+    return redaction.redacted(text, mlflow.get_tracking_uri())
+
+
 @contextmanager
 def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
-    """Turn whatever MLflow, a database or the network raises into one clear StoreError without credentials."""
+    """Turn whatever MLflow, a database or the network raises into one clear StoreError without credentials.
+
+    The error stands alone, for what led to it often holds the URI. What is not foreseen passes, unless it would tell a secret.
+    """
     try:
         yield
-    except (MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError, ImportError) as error:
+    except MlevalError:
+        raise
+    except Exception as error:
+        if not isinstance(error, _FORESEEN) and not redaction.tells_a_secret(error, mlflow.get_tracking_uri()):
+            raise
         text = _first_sentence(error)
         if filter_string and isinstance(error, MlflowException) and error.error_code == "INVALID_PARAMETER_VALUE":
-            raise StoreError(
+            text = (
                 f"MLflow does not accept the filter {filter_string!r}: {text} "
                 "Example: \"params.lr = '0.1' and tags.model = 'rf'\"."
-            ) from error
-        raise StoreError(f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()) from error
+            )
+        else:
+            text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
+        raise_alone(StoreError(redacted(text)))
 
 
 @contextmanager
@@ -175,6 +178,10 @@ def _existing(client: MlflowClient) -> str:
     return f"The store {store_name()} has {some(names)}."
 
 
+def _is_database(uri: str) -> bool:
+    return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
+
+
 def _or_none(lookup, name: str) -> Experiment | None:
     try:
         return lookup(name)
@@ -182,6 +189,26 @@ def _or_none(lookup, name: str) -> Experiment | None:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
         raise
+
+
+def _refuse_split(uri: str) -> None:
+    """Raise StoreError where a part of the password would be taken for host or path, asked of a server and logged as such."""
+    try:
+        if _is_database(uri):
+            split = "@" in (sqlalchemy.engine.make_url(uri).host or "")
+        else:
+            url = urlsplit(uri)
+            web = url.scheme in ("http", "https")
+            if web:
+                url.port  # noqa: B018 - raises ValueError where it is no number
+            split = masked(uri) != uri and ("://" not in uri or (web and "@" in url.path + url.query + url.fragment))
+    except (ValueError, sqlalchemy.exc.ArgumentError):
+        split = True
+    if split:
+        raise StoreError(
+            f"cannot open the store {masked(uri)}: its URI can be read in more than one way, or in none. Begin it with a scheme, "
+            "and percent-encode special characters of user and password (@ as %40, / as %2F, ? as %3F, # as %23)."
+        )
 
 
 def _probe_database(uri: str, create: bool) -> None:
@@ -235,12 +262,6 @@ def _first_sentence(error: Exception) -> str:
     lost = _connection_error(error)
     reason = getattr(lost.args[0] if lost is not None and lost.args else None, "reason", None)
     text = str(reason).rpartition(": ")[2] if reason else str(getattr(error, "orig", None) or error)
-    uri = mlflow.get_tracking_uri()
-    text = text.replace(uri, masked(uri))
-    parts = urlsplit(uri)
-    for secret in (parts.netloc.rpartition("@")[0], parts.password):
-        if secret:
-            text = text.replace(secret, "***")
-    text = " ".join(text.split())
+    text = " ".join(redacted(text).split())
     text = text if len(text) <= 300 else text[:300] + "…"
     return text if text.endswith((".", "!", "?", "…")) else text + "."

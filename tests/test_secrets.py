@@ -1,0 +1,191 @@
+"""A password gets into no output: not into a name of the store, an error or its traceback, a warning, a run or a report."""
+
+import logging
+import re
+import traceback
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlflow_mleval import redaction
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.tracking import store
+from mlflow_mleval.tracking.query import load_study
+
+CORE = "hUsH4Zq"
+#: Each has the core on both sides of what a parser may stumble over.
+PASSWORDS = [CORE + middle + CORE[::-1] for middle in (
+    "", "/", "#", "?", "@", ":", "%", "&", "=", " ", "%2F", "%40", "é", "密", "?a=", "/x?password=", "@/", ":80/", "'", '"', "\\",
+    "\n", "://", "]", "[", "?a=b&", "#token=",
+)]  # fmt: skip
+SHAPES = ["http://me:{}@127.0.0.1:9", "http://:{}@127.0.0.1:9/x", "postgresql://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1",
+          "mysql+pymysql://me:{}@127.0.0.1:9/db?charset=utf8", "postgresql+psycopg2://127.0.0.1:9/db?password={}",
+          "http://me:{}", "postgresql://me:{}/db", "http:/me:{}@127.0.0.1:9"]  # fmt: skip
+TOKENS = ["MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "DATABRICKS_TOKEN", "DATABRICKS_CLIENT_SECRET",
+          "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]  # fmt: skip
+hostile = st.text(st.sampled_from("/#?@:%&= aé密\\'\"") | st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=5)
+small = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def clean(text):
+    """No part of the password is in the text, in whatever form."""
+    found = re.search(f"{CORE}|{CORE[::-1]}", str(text), re.IGNORECASE)
+    assert not found, str(text)
+
+
+def whole(error):
+    """The error as a log would show it, and what a log may dig out of it beyond."""
+    chain, seen = [error], []
+    while chain:
+        one = chain.pop()
+        seen += ["".join(traceback.format_exception(one, chain=False)), repr(one)]
+        chain += [e for e in (one.__cause__, one.__context__) if e is not None]
+    return "\n".join(["".join(traceback.format_exception(error)), *seen])
+
+
+@pytest.fixture
+def impatient(monkeypatch, unset, tmp_path):
+    for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "0", "BACKOFF_FACTOR": "0"}.items():
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
+    monkeypatch.chdir(tmp_path)
+    return monkeypatch
+
+
+# --- the URI
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("postgresql://me:a/b@host/db", "postgresql://***@host/db"),
+        ("postgresql://me:a#b@host:5432/db", "postgresql://***@host:5432/db"),
+        ("postgresql://me:a?b@host/db?sslmode=require", "postgresql://***@host/db?sslmode=require"),
+        ("postgresql://me:a?b=c@host/db", "postgresql://***"),
+        ("me:secret@host", "***@host"),
+        ("me:secret@host/db?password=x", "***@host/db?password=***"),
+        ("me:secret", "***"),
+        ("http://me:secret/x", "http://***"),
+        ("http://host/x?password=a&b", "http://host/x?password=***&***"),
+        ("mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dsecret", "mssql+pyodbc:///?odbc_connect=***"),
+        ("http://host/#token=a", "http://host/#token=***"),
+        ("http://host:5000/#/experiments/1", "http://host:5000/#/experiments/1"),
+        ("localhost:5000", "localhost:5000"),
+        ("http://[::1]:5000/x", "http://[::1]:5000/x"),
+        ("sqlite:////home/me@work/a:b.db", "sqlite:////home/me@work/a:b.db"),
+        ("C:\\runs\\mlflow.db", "C:\\runs\\mlflow.db"),
+        ("/home/me@work/mlruns", "/home/me@work/mlruns"),
+        ("databricks://profile", "databricks://profile"),
+        ("databricks", "databricks"),
+        ("", ""),
+    ],
+)
+def test_what_cannot_be_parsed_is_not_shown(uri, shown):
+    assert store.masked(uri) == shown
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_no_password_is_in_the_name_of_the_store(shape, password):
+    for form in (password, quote(password, safe=""), quote(password)):
+        if "@" in form and shape in ("http://me:{}", "postgresql://me:{}/db"):
+            continue  # what is behind that is a host
+        clean(store.masked(shape.format(form)))
+
+
+@small
+@given(hostile, st.sampled_from(SHAPES[:5]), st.booleans())
+def test_no_password_is_in_the_name_of_the_store_whatever_it_is(middle, shape, encoded):
+    password = f"{CORE}{middle}{CORE[::-1]}"
+    uri = shape.format(quote(password, safe="") if encoded else password)
+    clean(store.masked(uri))
+    for seen in (uri, password, repr(password), quote(password), quote(password, safe=""), f"at {uri}/api/2.0"):
+        clean(redaction.redacted(f"before {seen} behind", uri))
+
+
+def test_what_is_no_secret_is_left_alone(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "a")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
+    monkeypatch.setenv("MLFLOW_TRACKING_AWS_SIGV4", "true")
+    for text in ("a true story", "http://host:80/x?run=1", "see https://medium.com/@me.", "f1@5 of BR:knn@5", "sqlite:///mlflow.db"):
+        assert redaction.redacted(text, "sqlite:///mlflow.db") == text
+    assert redaction.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
+    assert redaction.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
+    assert redaction.redacted("cannot read 'ftp://me:pw@host/x'.") == "cannot read 'ftp://***@host/x'."
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_tokens_of_the_environment_are_redacted(monkeypatch, name):
+    monkeypatch.setenv(name, f"{CORE}/+ {CORE}")
+    for form in (f"{CORE}/+ {CORE}", quote(f"{CORE}/+ {CORE}"), quote(f"{CORE}/+ {CORE}", safe="")):
+        clean(redaction.redacted(f"Bearer {form}."))
+
+
+# --- errors
+
+
+def fails(uri, monkeypatch):
+    """What loading a study from there says."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(StoreError) as caught:
+        load_study(experiment_names=["x"])
+    return whole(caught.value)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:5])
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_no_password_is_in_an_error(impatient, shape, password, caplog, capfd):
+    if "mysql" in shape:
+        shape = shape.replace("mysql+pymysql", "postgresql").replace("?charset=utf8", "?connect_timeout=1")
+    with caplog.at_level(logging.DEBUG):
+        for form in (password, quote(password, safe="")):
+            if "\0" not in form:
+                clean(fails(shape.format(form), impatient))
+    clean("".join(record.getMessage() for record in caplog.records if not record.name.startswith(("urllib3", "mlflow"))))
+    clean("".join(r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING))
+    clean("".join(capfd.readouterr()))
+
+
+def test_a_uri_that_one_parser_understands_is_not_refused():
+    for uri in ("databricks", "databricks://scope:key", "http://me:pw@host:5000/x", "https://host/a@b", "mlruns", "./me@work",
+                "postgresql://me:a?b=c/d#e@host/db", "postgresql:///db", "arn:aws:sagemaker:eu:1:mlflow-tracking-server/x"):
+        store._refuse_split(uri)
+
+
+@settings(small, max_examples=20)
+@given(hostile, st.sampled_from(SHAPES[:2] + SHAPES[3:4] + SHAPES[6:]), st.booleans())
+def test_no_password_is_in_an_error_whatever_it_is(impatient, middle, shape, encoded):
+    password = f"{CORE}{middle}{CORE[::-1]}".replace("\0", "0")
+    clean(fails(shape.format(quote(password, safe="") if encoded else password), impatient))
+
+
+def test_no_password_is_in_the_error_of_a_database_that_cannot_be_opened(impatient, tmp_path):
+    (tmp_path / "junk.db").write_text("this is no database at all")
+    for name in ("junk.db", "none.db", "junk.db/mlflow.db"):
+        clean(fails(f"sqlite:///{tmp_path}/{name}?password={CORE}/#{CORE}", impatient))
+    clean(fails(f"sqlite://me:{CORE}@host/{tmp_path}/junk.db", impatient))
+    clean(fails(f"oracle://me:{CORE}@host/db", impatient))
+    clean(fails(f"mssql+pyodbc:///?odbc_connect=SERVER%3Dhost%3BPWD%3D{CORE}", impatient))
+
+
+@pytest.mark.parametrize("name", ["read", "write to"])
+def test_an_error_carries_no_other_that_has_the_secret(impatient, name):
+    impatient.setenv("MLFLOW_TRACKING_URI", f"http://me:{CORE}@127.0.0.1:9")
+    with pytest.raises(StoreError) as caught, store.store_errors(name):
+        try:
+            raise ValueError(f"no {CORE}")
+        except ValueError as error:
+            raise OSError(f"http://me:{CORE}@127.0.0.1:9 is down") from error
+    clean(whole(caught.value))
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    with pytest.raises(StoreError) as caught, store.store_errors(name):
+        raise RuntimeError(f"nobody foresaw {CORE}")
+    clean(whole(caught.value))
+    with pytest.raises(RuntimeError, match="^nobody foresaw it$"), store.store_errors(name):
+        raise RuntimeError("nobody foresaw it")
+
+
+def test_a_character_that_splits_the_uri_is_named_before_anything_is_asked(impatient):
+    text = fails(f"http://me:a/{CORE}@127.0.0.1:9", impatient)
+    assert "cannot open the store http://***@127.0.0.1:9" in text and "%2F" in text
