@@ -3,12 +3,16 @@
 import logging
 import re
 import traceback
+import warnings
 from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import make_multilabel_classification
+from sklearn.neighbors import KNeighborsClassifier
 
+import mlflow_mleval as mleval
 from mlflow_mleval import redaction
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.tracking import store
@@ -27,6 +31,7 @@ TOKENS = ["MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", "DATABRICKS_TOKEN
           "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]  # fmt: skip
 hostile = st.text(st.sampled_from("/#?@:%&= aé密\\'\"") | st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=5)
 small = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+X, Y = make_multilabel_classification(60, 4, n_classes=3, random_state=0)
 
 
 def clean(text):
@@ -189,3 +194,40 @@ def test_an_error_carries_no_other_that_has_the_secret(impatient, name):
 def test_a_character_that_splits_the_uri_is_named_before_anything_is_asked(impatient):
     text = fails(f"http://me:a/{CORE}@127.0.0.1:9", impatient)
     assert "cannot open the store http://***@127.0.0.1:9" in text and "%2F" in text
+
+
+# --- warnings
+
+
+@pytest.mark.parametrize("uri", ["http://me:{}@127.0.0.1:9", "postgresql://me:{}@127.0.0.1:9/db"])
+@pytest.mark.parametrize("raised", [False, True])
+def test_no_password_is_in_a_warning(impatient, capfd, uri, raised):
+    for middle in ("/", "", "#", "é"):
+        impatient.setenv("MLFLOW_TRACKING_URI", uri.format(f"{CORE}{middle}{CORE}"))
+        mleval.autolog()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("error" if raised else "always")
+            KNeighborsClassifier().fit(X, Y).score(X[:9], Y[:9])
+        mleval.autolog(disable=True)
+        err = "".join(capfd.readouterr())
+        said = [str(w.message) for w in caught] + [err]
+        assert "not logged. StoreError" in "".join(said)
+        clean("\n".join(said))
+
+
+def test_no_token_is_in_a_warning_of_what_nobody_foresaw(monkeypatch, capsys):
+    from mlflow_mleval.training.autolog.sink import Sink
+
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", CORE)
+    with pytest.warns(UserWarning, match=r"x was not logged\. KeyError") as caught, Sink().harmless("x"):
+        raise KeyError(CORE)
+    clean(caught[0].message)
+
+
+def test_no_token_is_in_a_warning_of_a_callback(impatient):
+    from mlflow_mleval.training.callbacks import epochs
+
+    impatient.setenv("MLFLOW_TRACKING_TOKEN", CORE)
+    with pytest.warns(UserWarning, match=r"\*\*\*") as caught:
+        epochs._warn(f"KeyError: {CORE}")
+    clean(caught[0].message)

@@ -154,13 +154,13 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
         with store.quick(), store.store_errors("read"):
             experiment_id = _get_experiment_id()
     now = int(time.time() * 1000)
-    tags = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
+    own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
         return client.create_run(
             experiment_id,
             start_time=now,
             run_name=schema.run_name(payload.method, payload.dataset),
-            tags=resolve_tags(tags),
+            tags={key: store.redacted(value) for key, value in resolve_tags().items()} | own,
         )
 
 

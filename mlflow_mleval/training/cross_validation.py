@@ -108,7 +108,7 @@ def cross_validate(
         estimator, X, Y, n_labels, cv=cv, groups=groups, params=params, n_jobs=n_jobs
     )
     if reason := without_scores(predictions):
-        warnings.warn(reason, stacklevel=2)
+        warnings.warn(store.redacted(reason), stacklevel=2)
     ev = evaluate_folds(
         predictions, Y, splits, fit_times, label_names=label_names, hierarchy=hierarchy, conventions=conventions,
         **hierarchy_options,

@@ -151,9 +151,13 @@ class StoredFile(EvaluationArtifact):
 def _method(estimator: Any, run_id: str) -> str:
     from mlflow import MlflowClient
 
+    from mlflow_mleval.tracking import store
     from mlflow_mleval.training.estimator_names import method_name
 
-    return MlflowClient().get_run(run_id).info.run_name if estimator is None else method_name(estimator)
+    if estimator is not None:
+        return method_name(estimator)
+    with store.store_errors("read"):
+        return MlflowClient().get_run(run_id).info.run_name
 
 
 def _dataset(dataset: Any, found: Any) -> str:
@@ -168,9 +172,11 @@ def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
     """Our files among the artifacts of the run."""
     from mlflow import MlflowClient
 
-    from mlflow_mleval.tracking import schema
+    from mlflow_mleval.tracking import schema, store
 
-    for entry in MlflowClient().list_artifacts(run_id, folder):
+    with store.store_errors("read"):
+        entries = MlflowClient().list_artifacts(run_id, folder)
+    for entry in entries:
         if entry.path == schema.ARTIFACT_FOLDER:
             yield from _paths(run_id, entry.path)
         elif folder or entry.path in (schema.ARTIFACT_REPORT, schema.ARTIFACT_SUMMARY):

@@ -79,7 +79,7 @@ class Sink:
         if self.silent:
             return
         try:
-            warnings.warn(f"mleval.autolog: {text}", stacklevel=2)
+            warnings.warn(f"mleval.autolog: {store.redacted(text)}", stacklevel=2)
         except Warning as error:
             print(error, file=sys.stderr)
 

@@ -275,6 +275,6 @@ def same_randomness() -> Iterator[None]:
 def _warn(text: str) -> None:
     """Say it, even where warnings are errors: that must not stop the training."""
     try:
-        warnings.warn(f"mleval: {text}", stacklevel=2)
+        warnings.warn(f"mleval: {store.redacted(text)}", stacklevel=2)
     except Warning as error:
         print(error, file=sys.stderr)
