@@ -1,12 +1,19 @@
 """A password gets into no output: not into a name of the store, an error or its traceback, a warning, a run or a report."""
 
+import contextlib
+import json
 import logging
 import re
+import sys
 import traceback
 import warnings
+from pathlib import Path
 from urllib.parse import quote
 
+import click
+import mlflow
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_multilabel_classification
@@ -14,6 +21,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval import redaction
+from mlflow_mleval.cli import main
+from mlflow_mleval.cli.output import one_line_errors, provenance
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.tracking import store
 from mlflow_mleval.tracking.query import load_study
@@ -231,3 +240,76 @@ def test_no_token_is_in_a_warning_of_a_callback(impatient):
     with pytest.warns(UserWarning, match=r"\*\*\*") as caught:
         epochs._warn(f"KeyError: {CORE}")
     clean(caught[0].message)
+
+
+# --- the command line, runs and reports
+
+
+def test_the_command_in_a_report_has_no_password(monkeypatch):
+    typed = ["mleval", "rank", "--filter", f"tags.x = 'http://me:{CORE} '{CORE}@host/x'"]
+    monkeypatch.setattr(sys, "argv", typed)
+    command = provenance({}, [], {})["command"]
+    clean(command)
+    assert command.startswith("mleval rank --filter") and "tags.x = " in command and "host/x" in command
+
+
+def test_an_error_that_nobody_foresaw_shows_no_secret(impatient):
+    impatient.setenv("MLFLOW_TRACKING_URI", f"http://me:{CORE}@127.0.0.1:9")
+
+    @one_line_errors
+    def broken(error):
+        raise error
+
+    for error in (RuntimeError(CORE), KeyError(f"http://me:{CORE}@127.0.0.1:9")):
+        with pytest.raises(SystemExit) as caught:
+            broken(error)
+        clean(whole(caught.value))
+    with pytest.raises(RuntimeError, match="^fine$"):
+        broken(RuntimeError("fine"))
+    with pytest.raises(click.ClickException) as caught, click.Context(click.Command("x")):
+        broken(ValueError(CORE))
+    clean(whole(caught.value))
+
+
+def test_the_command_shows_no_secret_where_the_store_is_away(impatient):
+    for uri in (f"http://me:{CORE}@127.0.0.1:9", f"me:{CORE}@host", f"postgresql://me:{CORE}/db", f"http://a:{CORE}@[::1"):
+        impatient.setenv("MLFLOW_TRACKING_URI", uri)
+        result = CliRunner().invoke(main, ["rank", "-n", "x"])
+        assert result.exit_code == 1, result.output
+        clean(result.output)
+        clean(whole(result.exception))
+
+
+def test_no_secret_is_in_runs_and_reports(db, monkeypatch, capsys):
+    secret = f"{CORE}/#{CORE}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}?password={secret}")
+    for name in TOKENS:
+        monkeypatch.setenv(name, CORE)
+    monkeypatch.setenv("MLFLOW_RUN_CONTEXT", json.dumps({"mlflow.source.name": f"https://me:{secret}@host/x.git"}))
+    with open("r.csv", "w") as file:
+        file.write("dataset,method,measure,value\n")
+        file.writelines(f"d{d},m{m},{name},{(d * 3 + m) / 20}\n" for d in range(6) for m in range(3) for name in ("f1", "recall"))
+    assert CliRunner().invoke(main, ["import", "r.csv", "-n", "x"], catch_exceptions=False).exit_code == 0
+    mleval.cross_validate(KNeighborsClassifier(), X, Y, cv=3, experiment_name="y")
+    options = ["-n", "x", "--filter", f"tags.`mleval.method` != 'http://me:{secret}@host'"]
+    monkeypatch.setattr(sys, "argv", ["mleval", "report", *options, "--seed", "0"])
+    outputs = []
+    for format in ("table", "json", "csv", "md", "latex", "html"):
+        for command in (["rank"], ["compare"], ["report", "--log"], ["runs"]):
+            if command == ["runs"] and format in ("md", "latex", "html"):
+                continue
+            result = CliRunner().invoke(main, [*command, *options, "--output", format], catch_exceptions=False)
+            assert result.exit_code == 0, result.output
+            outputs.append(result.output)
+    outputs += [path.read_text() for path in Path().rglob("*") if path.suffix in (".html", ".json", ".csv", ".md", ".tex")]
+    outputs += [str(capsys.readouterr())]
+    client = mlflow.MlflowClient()
+    for experiment in client.search_experiments():
+        for run in client.search_runs([experiment.experiment_id]):
+            outputs.append(str(run.to_dictionary()["data"]))
+            with contextlib.suppress(FileNotFoundError):
+                root = Path(run.info.artifact_uri.removeprefix("file://"))
+                outputs += [p.read_bytes().decode("utf-8", "replace") for p in root.rglob("*") if p.is_file()]
+    assert len(outputs) > 40 and any("tracking_uri" in text for text in outputs)
+    for text in outputs:
+        clean(text)

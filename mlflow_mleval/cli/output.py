@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -19,6 +20,7 @@ from typing import Any
 import click
 
 from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -41,7 +43,7 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int], N
 
 
 def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback.
+    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback, without secrets.
 
     A ValueError about an argument that the user gave as an option is wrong usage: exit code 2, and it names the option.
     """
@@ -53,10 +55,17 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
-            text = terminal(" ".join(str(error).split()))
+            text = terminal(" ".join(redacted(str(error)).split()))
             if isinstance(error, ValueError) and (usage := _about_option(text)):
-                raise click.UsageError(usage, click.get_current_context()) from error
-            raise click.ClickException(text) from error
+                raise_alone(click.UsageError(usage, click.get_current_context()))
+            raise_alone(click.ClickException(text))
+        except click.ClickException:
+            raise
+        except Exception as error:
+            if not tells_a_secret(error):
+                raise
+            click.echo(redacted("".join(traceback.format_exception(error))), err=True)
+            raise_alone(SystemExit(1))
 
     return run
 
@@ -110,7 +119,7 @@ def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[s
     """What reproduces a result: command, versions, store, selection, run ids, policy, seed, time."""
     packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
     return {
-        "command": shlex.join(["mleval", *sys.argv[1:]]),
+        "command": shlex.join(["mleval", *map(_argument, sys.argv[1:])]),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         **source,
         "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
@@ -119,3 +128,8 @@ def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[s
         "seed": options.get("seed"),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def _argument(text: str) -> str:
+    """An argument as it may be shown, also where it holds a URI whose password has spaces or quotes."""
+    return re.sub("(?<=://)[^/].*@", "***@", redacted(text), flags=re.DOTALL)
