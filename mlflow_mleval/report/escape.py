@@ -1,7 +1,7 @@
-"""Words and numbers as a reader sees them, and strangers' names as plain text in every format.
+"""Strangers' names as plain text in every format.
 
-Nothing here computes; everything that a report prints passes through here. Names come from people and programs that
-this project does not know: each function returns text that its format takes as text and as nothing else.
+Names come from people and programs that this project does not know: each function returns text that its format takes as text
+and as nothing else.
 """
 
 from __future__ import annotations
@@ -10,83 +10,19 @@ import html as _html
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Integral
 
-#: Stands where there is no number.
-NONE = "–"
+import wcwidth
+
+from mlflow_mleval.report.numerals import MINUS, NONE
+
+#: Mark the beginning and the end of a stranger's name in a sentence; `terminal` lets neither pass.
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
 ELLIPSIS = "…"
-MINUS = "−"
 _LOST = "\N{REPLACEMENT CHARACTER}"
 _JOINERS = "\u200c\u200d"
-_ROUND = (0.1, 0.05, 0.01)
-
-
-def number(x: float | None, digits: int = 4) -> str:
-    """A number to read: at most so many significant digits, no trailing zeros, a real minus sign.
-
-    >>> [number(x) for x in (4, 0.123456, -1234.56, 1e-7, float("nan"))]
-    ['4', '0.1235', '−1235', '1e−07', '–']
-    """
-    if x is None or math.isnan(x):
-        return NONE
-    if math.isinf(x):
-        return "∞" if x > 0 else f"{MINUS}∞"
-    x = float(f"{x:.{digits}g}")
-    text = f"{x:.0f}" if 10**digits <= abs(x) < 1e9 else f"{x:.{digits}g}"
-    return "0" if x == 0 else text.replace("-", MINUS).replace("e+", "e")
-
-
-def fixed(x: float | None, decimals: int) -> str:
-    """A number with so many decimals, for columns that line up; never a negative zero.
-
-    >>> [fixed(x, 2) for x in (4, -0.001, -1.5, None)]
-    ['4.00', '0.00', '−1.50', '–']
-    """
-    if x is None or not math.isfinite(x):
-        return number(x)
-    text = f"{x:.{decimals}f}"
-    return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
-
-
-def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
-    """A column of numbers with the same number of decimals; the largest has at most `digits` significant digits.
-
-    >>> aligned([0.25, -0.1234567, None])
-    ['0.2500', '−0.1235', '–']
-    >>> aligned([123.456, 2])
-    ['123.5', '2.0']
-    """
-    values = list(values)
-    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
-    before = math.floor(math.log10(largest)) + 1 if largest > 0 else 1
-    if abs(before) > 6:
-        return [number(v, digits) for v in values]
-    return [fixed(v, max(0, digits - max(0, before))) for v in values]
-
-
-def pvalue(p: float | None, bare: bool = False) -> str:
-    """A p-value to read; `bare` leaves out "p =" for the cells of a table.
-
-    A value is not rounded onto .1, .05 or .01: there the reader sees one digit more.
-
-    >>> pvalue(0.0123), pvalue(0.0004), pvalue(0.0499), pvalue(1.0)
-    ('p = .012', 'p < .001', 'p = .0499', 'p = 1')
-    >>> pvalue(0.0004, bare=True), pvalue(0.25, bare=True), pvalue(None)
-    ('<.001', '.250', '–')
-    """
-    if p is None or math.isnan(p):
-        return NONE
-    if p < 0.001:
-        return "<.001" if bare else "p < .001"
-    if 0.9995 <= p < 1:
-        return ">.999" if bare else "p > .999"
-    decimals = 3
-    while decimals < 6 and round(p, decimals) in _ROUND and not math.isclose(p, round(p, decimals), abs_tol=1e-12):
-        decimals += 1
-    text = "1" if p >= 1 else f"{p:.{decimals}f}".removeprefix("0")
-    return text if bare else f"p = {text}"
 
 
 def terminal(text: object) -> str:
@@ -186,7 +122,7 @@ def columns(text: str) -> int:
     >>> columns("ML-kNN"), columns("木"), columns("e\\u0301")
     (6, 2, 1)
     """
-    return len(text) if text.isascii() and text.isprintable() else sum(map(_cluster_columns, _clusters(text)))
+    return wcwidth.width(text)
 
 
 def shorten(name: object, width: int) -> str:
@@ -198,12 +134,23 @@ def shorten(name: object, width: int) -> str:
     text = str(name)
     if columns(text) <= width:
         return text
-    clusters = list(_clusters(text))
     if width < 3:
         return ELLIPSIS[:width]
-    tail = _fitting(reversed(clusters), (width - 1) // 2)[::-1]
-    head = _fitting(clusters, width - 1 - sum(map(_cluster_columns, tail)))
+    clusters = list(wcwidth.iter_graphemes(text))
+    tail = _fitting(clusters[::-1], (width - 1) // 2)[::-1]
+    head = _fitting(clusters, width - 1 - columns("".join(tail)))
     return "".join([*head, ELLIPSIS, *tail])
+
+
+def _fitting(clusters: Iterable[str], width: int) -> list[str]:
+    """The leading pieces that fit into so many columns."""
+    kept: list[str] = []
+    for cluster in clusters:
+        width -= columns(cluster)
+        if width < 0:
+            break
+        kept.append(cluster)
+    return kept
 
 
 def pad(text: str, width: int, align: str = "<") -> str:
@@ -212,9 +159,7 @@ def pad(text: str, width: int, align: str = "<") -> str:
     >>> pad("木", 4) + "|", pad("ab", 4, ">")
     ('木  |', '  ab')
     """
-    room = max(0, width - columns(text))
-    left = {"<": 0, ">": room, "^": room // 2}[align]
-    return " " * left + text + " " * (room - left)
+    return {"<": wcwidth.ljust, ">": wcwidth.rjust, "^": wcwidth.center}.get(align, wcwidth.ljust)(text, width)
 
 
 def wrap(prefix: str, text: object, width: int) -> list[str]:
@@ -226,57 +171,13 @@ def wrap(prefix: str, text: object, width: int) -> list[str]:
     ['- the quick brown', '  fox, p = .012']
     """
     left = columns(prefix)
-    lines, line, used = [], prefix, left
-    for word in re.sub(r" ([=<>]) (?=[.\d])", "\0\\1\0", terminal(text)).split():
-        word = shorten(word.replace("\0", " "), max(1, width - left))
-        wide = columns(word)
-        if used > left and used + 1 + wide > width:
-            lines.append(line)
-            line, used = " " * left, left
-        gap = "" if used == left else " "
-        line, used = f"{line}{gap}{word}", used + len(gap) + wide
-    return [*lines, line.rstrip()]
-
-
-def _clusters(text: str) -> Iterator[str]:
-    """The text in pieces that a reader sees as one character (enough of UAX 29 for names)."""
-    cluster = ""
-    for char in text:
-        joins = cluster and (
-            cluster[-1] == "\u200d"
-            or char in _JOINERS
-            or unicodedata.category(char) in ("Mn", "Me")
-            or 0x1F3FB <= ord(char) <= 0x1F3FF
-            or (len(cluster) == 1 and _is_flag_letter(cluster) and _is_flag_letter(char))
-        )
-        if joins:
-            cluster += char
+    room = max(1, width - left)
+    words = re.sub(r" ([=<>]) (?=[.\d])", "\0\\1\0", terminal(text)).split()
+    lines = [""]
+    for word in (shorten(word.replace("\0", " "), room) for word in words):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns(longer) <= room:
+            lines[-1] = longer
         else:
-            if cluster:
-                yield cluster
-            cluster = char
-    if cluster:
-        yield cluster
-
-
-def _is_flag_letter(char: str) -> bool:
-    return 0x1F1E6 <= ord(char) <= 0x1F1FF
-
-
-def _cluster_columns(cluster: str) -> int:
-    first = cluster[0]
-    if unicodedata.category(first) in ("Mn", "Me") or first in _JOINERS:
-        return 0
-    wide = unicodedata.east_asian_width(first) in "WF" or "\ufe0f" in cluster or _is_flag_letter(first)
-    return 2 if wide else 1
-
-
-def _fitting(clusters: Iterable[str], width: int) -> list[str]:
-    """The leading pieces that fit into so many columns."""
-    kept, used = [], 0
-    for cluster in clusters:
-        used += _cluster_columns(cluster)
-        if used > width:
-            break
-        kept.append(cluster)
-    return kept
+            lines.append(word)
+    return [prefix + lines[0], *(" " * left + line for line in lines[1:])]

@@ -1,38 +1,84 @@
-"""The report as one self-contained HTML page."""
+"""A document as one self-contained HTML page: nothing fetched, nothing that navigates, names of strangers as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+import re
+from functools import cache
 from typing import Any
 
-from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.report.page import render_page
-from mlflow_mleval.report.sections import sections
-from mlflow_mleval.report.sections.base import Report
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from mlflow_mleval import __version__
+from mlflow_mleval.report.document import Document, plain
+from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
+from mlflow_mleval.report.svg import Svg
+
+#: Longest name in tables, in characters; longer ones are cut in the middle.
+NAME = 28
+_MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
-def render_html(
-    comparison: Comparison, provenance: Mapping[str, Any], verdict: Sequence[Any], doubts: Sequence[str], what: str = "report"
-) -> str:
-    """The whole report as a page, or what is about pairs alone.
+def render(document: Document, width: int = 100) -> str:
+    """The sections under a title and a line about them, the first three open; it runs its script in a sandboxed frame, too."""
+    script = template_text("report.js")
+    digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
+    return _environment().get_template("page.html.j2").render(
+        document=document,
+        footer=" · ".join(filter(None, [f"mlflow-mleval {__version__}", document.time])),
+        generator=f"mlflow-mleval {__version__}",
+        style=template_text("report.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
+    )
 
-    Parameters
-    ----------
-    comparison : Comparison
-        What there is to tell; parts that were not computed are left out, or their absence is explained.
-    provenance : mapping
-        What reproduces it: command, versions, tracking_uri, experiments, filter, run_ids, seed, policy, time; any may lack.
-    verdict : sequence of Sentence
-        The answer in words: `text`, and `rests_on`, the key of the JSON report on which it rests.
-    doubts : sequence of str
-        What a reader must know before believing the verdict.
-    what : {"report", "ranking", "pairs"}
-        "pairs": only which methods differ.
 
-    Returns
-    -------
-    str
-        One HTML document. It runs its script in a sandboxed frame too, fetches nothing and follows no link.
+@cache
+def template_text(name: str) -> Markup:
+    """A file beside the templates, such as the style sheet, as it is."""
+    environment = _environment()
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("mlflow_mleval.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+    )
+    made.globals |= {"cell": _cell, "kind": lambda block: type(block).__name__.lower()}
+    made.filters["plain"] = plain
+    made.globals["classes"] = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
+    return made
+
+
+def _visible(value: Any) -> Any:
+    """What a template prints: markup of our own as it is; all else as text without control characters, its names marked."""
+    if hasattr(value, "__html__"):
+        return value
+    pieces = _MARKED.split(str(value).replace(" = ", "\u00a0=\u00a0"))
+    return Markup("").join(_name(piece) if i % 2 else escape(terminal(piece)) for i, piece in enumerate(pieces))
+
+
+def _name(shown: str, whole: str = "") -> Markup:
+    """A name that never wraps, the whole of it in a tooltip where it is cut."""
+    tip = Markup(' title="{}"').format(whole) if whole and whole != shown else ""
+    return Markup('<bdi class="name"{}>{}</bdi>').format(tip, shown)
+
+
+def _cell(value: Any, is_name: bool) -> Any:
+    """A cell of a table: a drawing, a name cut to fit, or text.
+
+    >>> print(_cell("a<b", True))
+    <bdi class="name">a&lt;b</bdi>
     """
-    report = Report(comparison, provenance, tuple(verdict), tuple(doubts))
-    return render_page(report.title, report.about, sections(report, what), report.time)
+    if isinstance(value, Svg) or not is_name:
+        return value
+    whole = terminal(plain(str(value)))
+    return _name(shorten(whole, NAME), whole)

@@ -1,26 +1,18 @@
-"""The report, or what is about pairs, as LaTeX to include in a paper: verdict, doubts, complete table environments."""
+r"""A document as LaTeX to include in a paper: sentences, lists, complete table environments.
+
+The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``, ``fold-pairs-1`` and so on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Iterator
 
-from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.profile_comparison import ProfileComparison
-from mlflow_mleval.report import profiles_text
-from mlflow_mleval.report.certainty_text import certainty_sentences
+from mlflow_mleval.report.document import PAPER, Document, Section, Table, Terms, plain
 from mlflow_mleval.report.escape import latex, shorten
-from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
-from mlflow_mleval.report.folds_text import pairs_table as fold_pairs_table
-from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
-from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
-from mlflow_mleval.report.words import choices, count, listed, new_doubts, origin, paragraphs
+from mlflow_mleval.report.terminal import fitting
 
-#: What fits on a page; the rest is in the CSV files.
-METHODS, PAIRS, DATASETS = 40, 30, 12
-#: Longer names are cut in the middle.
-NAME = 60
+#: Rows and characters of a line that fit on a page; longer names are cut in the middle.
+ROWS, LINE, NAME = 40, 110, 60
 #: A table that is too wide for the page is made smaller; no other one is changed.
 SHRINK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 HEAD = r"""% To be included by \input. In the preamble:
@@ -30,97 +22,59 @@ HEAD = r"""% To be included by \input. In the preamble:
 % Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them."""
 
 
-def render_latex(comparison: Comparison, provenance: Mapping[str, Any] | None = None, what: str = "report") -> str:
-    r"""The report as LaTeX; names of strangers are text, not commands.
-
-    The tables have the labels ``tab:mleval-ranking`` and ``tab:mleval-pairs``; those over folds see `folds_latex`.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    provenance : mapping, optional
-        What reproduces it; told in a paragraph at the end.
-    what : {"report", "ranking", "pairs"}
-        "pairs": only which methods differ.
-    """
-    c, study, only = comparison, comparison.study, what == "pairs"
-    parts = [HEAD, *map(latex, [s.text for s in pairs_verdict(c)] if only else paragraphs(c))]
-    if said := new_doubts(c):
-        parts.append(items("Doubts", said))
-    by = f"all measures fused ({choices(c.options, len(study.measures))})" if c.on == FUSED else listed([c.on])
-    where = f"over {count(len(study.datasets), 'dataset')}" if len(study.datasets) > 1 else f"on {listed(study.datasets)}"
-    caption = f"Ranking of {count(len(study.methods), 'method')} {where} by {by}."
-    if not only:
-        parts.append(table_environment(ranking_table(c, METHODS), caption, "ranking"))
-    pairs = pairs_table(c, PAIRS)
-    pairs = ReaderTable([column for column in pairs.columns if column.keep != 1], pairs.total)
-    if pairs.total:
-        tests = [*omnibus(c), *([c.decision] if only else [])]
-        parts.append(table_environment(pairs, f"Pairs of methods. {' '.join(tests)}", "pairs"))
-    if what == "report":
-        parts += folds_latex(dict(islice(c.folds.items(), DATASETS)))
-        parts += [] if c.profiles is None else profiles_latex(c.profiles)
-    if only and c.beyond is not None:
-        parts.append(items("Beyond p-values", [*certainty_sentences(c), *c.beyond.warnings]))
-    if provenance:
-        parts.append(made_from(provenance))
+def render(document: Document, width: int = 100) -> str:
+    """Sections under run-in headings, from the second on; `width` changes nothing."""
+    parts = [HEAD]
+    for i, section in enumerate(document.sections):
+        blocks = [part for block in section.linear(PAPER) for part in _parts(block, section)]
+        if blocks:
+            headed = i and not blocks[0].startswith((r"\paragraph", r"\begin{table}"))
+            parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
     return "\n\n".join(parts) + "\n"
 
 
-def items(title: str, texts: Sequence[str]) -> str:
-    """Points under a title."""
-    points = [rf"  \item {latex(text)}" for text in texts]
-    return "\n".join([rf"\paragraph{{{latex(title)}}}", r"\begin{itemize}", *points, r"\end{itemize}"])
+def _text(text: object) -> str:
+    return latex(plain(str(text)))
 
 
-def made_from(provenance: Mapping[str, Any]) -> str:
-    """What reproduces it, in small type."""
-    return rf"{{\footnotesize\raggedright {latex(origin(provenance))}\par}}"
+def _parts(block: object, section: Section) -> Iterator[str]:
+    """A block as paragraphs and environments."""
+    if isinstance(block, Table):
+        yield _table(block.cut(ROWS), section.title)
+        return
+    if block.title:
+        yield rf"\paragraph{{{_text(block.title)}}}"
+    if isinstance(block, Terms):
+        points = [rf"  \item[{_text(term)}] {_text(words)}" for term, words in block.rows]
+        yield "\n".join([r"\begin{description}", *points, r"\end{description}"])
+    elif block.role == "points":
+        yield "\n".join([r"\begin{itemize}", *(rf"  \item {_text(text)}" for text in block.paragraphs), r"\end{itemize}"])
+    elif block.role in ("lead", "flow"):
+        yield _text(" ".join(block.paragraphs))
+    elif block.role == "note":
+        yield from (rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs)
+    else:
+        yield from map(_text, block.paragraphs)
 
 
-def folds_latex(folds: Folds) -> list[str]:
-    r"""What the folds of each dataset say, and its means and pairs as tables.
-
-    Their labels are ``tab:mleval-fold-means-1``, ``tab:mleval-fold-pairs-1`` and so on.
-    """
-    parts = []
-    for i, (dataset, found) in enumerate(folds.items(), start=1):
-        where = f"over {count(found.n_folds, 'fold')} of {listed([dataset])}"
-        parts += [rf"\paragraph{{{latex(f'By fold: {listed([dataset])}')}}}", *map(latex, sentences(found))]
-        parts.append(table_environment(means_table(found, METHODS), f"Means {where}.", f"fold-means-{i}"))
-        parts.append(table_environment(fold_pairs_table(found, PAIRS), f"Pairs of methods {where}.", f"fold-pairs-{i}"))
-        if said := doubts(found):
-            parts.append(items(f"Doubts about {listed([dataset])}", said))
-    return parts
-
-
-def profiles_latex(found: ProfileComparison) -> list[str]:
-    r"""What loss profiles say, and as tables with the labels ``tab:mleval-profiles`` and ``tab:mleval-awareness``."""
-    parts = [r"\paragraph{Loss profiles}", *map(latex, profiles_text.sentences(found))]
-    tables = {
-        "profiles": (profiles_text.main_table(found, PAIRS), "Who is ahead where along the loss profiles."),
-        "awareness": (profiles_text.awareness_table(found, METHODS), "How aware of the dependence of labels each method is."),
-    }
-    parts += [table_environment(table, caption, key) for key, (table, caption) in tables.items() if table.total]
-    said = [*found.warnings, *profiles_text.left_out(found)]
-    return [*parts, items("Notes on the profiles", said)] if said else parts
-
-
-def table_environment(table: ReaderTable, caption: str, key: str) -> str:
+def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
-    shown = f" The first {len(table.columns[0].cells)} of {table.total:,} are shown." if table.left_out else ""
-    notes = " ".join(c.note for c in table.columns if c.note)
+    chosen, _ = fitting([c for c in table.columns if not c.drawn], LINE)
+    shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown." if table.left_out else ""
+    notes = " ".join(filter(None, [*(c.note for c in chosen), table.note]))
+    caption = " ".join(filter(None, [(table.caption or table.title or title).rstrip(".") + ".", shown, notes]))
+    rows = zip(*([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True)
     lines = [
         r"\begin{table}",
         r"\centering\small\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{latex(f'{caption}{shown} {notes}')}}}",
-        rf"\label{{tab:mleval-{key}}}",
+        rf"\caption{{{_text(caption)}}}",
+        *([rf"\label{{tab:mleval-{table.key}}}"] if table.key else []),
         SHRINK,
-        rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in table.columns)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in chosen)}}}",
         r"\toprule",
-        " & ".join(latex(c.head) for c in table.columns) + r" \\",
+        " & ".join(_text(c.head) for c in chosen) + r" \\",
         r"\midrule",
-        *(" & ".join(latex(shorten(cell, NAME)) for cell in row) + r" \\" for row in table.rows),
+        *(" & ".join(row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}}",
         r"\end{table}",

@@ -1,0 +1,32 @@
+"""What results say, one module a topic: results in, sections of a document out, with their sentences, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from mlflow_mleval.report.document import Document
+
+#: Name of a result's class -> the module whose function `document(result, provenance)` says it.
+_DOCUMENTS = {
+    "Comparison": "comparison",
+    "FoldComparison": "folds",
+    "ProfileComparison": "profiles",
+    "InstanceTests": "instances",
+    "Study": "listings",
+    "RunReport": "run",
+}
+
+
+def document_of(result: Any, provenance: Mapping[str, Any] | None = None) -> Document:
+    """What a result says, ready for every format.
+
+    Parameters
+    ----------
+    result : Comparison, FoldComparison, ProfileComparison, InstanceTests, Study or RunReport
+    provenance : mapping, optional
+        What reproduces it.
+    """
+    module = import_module(f"{__name__}.{_DOCUMENTS[type(result).__name__]}")
+    return module.document(result, provenance or {})

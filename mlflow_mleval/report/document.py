@@ -1,0 +1,313 @@
+"""A document: what results say, before it takes a form. It knows nothing of formats; one renderer a format takes any of them.
+
+Names of methods, datasets and measures are marked where a sentence is made (`name`), so that every format may treat them as what
+they are: strangers' words, which never wrap and are cut in the middle. Marks are characters that no text of a stranger holds
+after `terminal` has seen it; `plain` takes them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
+from mlflow_mleval.report.formats import render
+from mlflow_mleval.report.svg import Svg
+
+#: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
+ALWAYS, PAPER, PAGE = 0, 1, 2
+#: Longest name in running text, in characters; longer ones are cut in the middle. More names than SHOWN are counted.
+NAME, SHOWN = 40, 4
+
+
+def name(text: object, room: int = NAME) -> str:
+    """A stranger's name, marked as such, cut in the middle where it is too long for running text.
+
+    >>> print(plain(name("RF")), name("RF") == plain(name("RF")))
+    RF False
+    """
+    return f"{OPEN}{shorten(terminal(text), room)}{CLOSE}"
+
+
+def plain(text: str) -> str:
+    """The text without marks."""
+    return text.replace(OPEN, "").replace(CLOSE, "")
+
+
+def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str:
+    """Names in running text, marked; beyond `most` they are counted.
+
+    >>> plain(listed("ab")), plain(listed("abc", last="or")), plain(listed("abcdef"))
+    ('a and b', 'a, b or c', 'a, b, c and 3 more')
+    """
+    names = list(names)
+    texts = [*map(name, names)]
+    if len(texts) > most:
+        texts, last = [*texts[: most - 1], f"{len(texts) - most + 1} more"], "and"
+    return joined(texts, last)
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """Parts of a sentence in a row.
+
+    >>> joined(["a"]), joined(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a verdict (sometimes two that belong together).
+
+    Attributes
+    ----------
+    text : str
+        With names marked, unescaped.
+    rests_on : tuple of str
+        Where in the JSON report its figures stand, as dotted keys.
+    """
+
+    text: str
+    rests_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs.
+
+    Attributes
+    ----------
+    paragraphs : sequence of str
+    role : {"", "lead", "flow", "note", "points", "pre"}
+        lead and flow are sentences that run on, the first of lead stands larger; points are a list; pre is to be copied.
+    title : str
+    folded : bool
+        On a page, behind a line to click.
+    depth : int
+    most : int or None
+        So many points stand on a terminal; the others are counted.
+    """
+
+    paragraphs: Sequence[str]
+    role: str = ""
+    title: str = ""
+    folded: bool = False
+    depth: int = PAPER
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    head : str
+    cells : sequence of str or Svg
+        Not escaped. A column of drawings stands on pages only.
+    align : {">", "<", "^", "wrap"}
+    keep : int
+        Where room lacks, the columns with the least go first; those with 0 stay.
+    name : bool
+        Whether the cells are names of strangers, which are cut where room lacks.
+    note : str
+        What the column means; stands below the table as well.
+    tip : str
+        The same where only a page says it.
+    """
+
+    head: str
+    cells: Sequence[Any]
+    align: str = ">"
+    keep: int = 0
+    name: bool = False
+    note: str = ""
+    tip: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it holds drawings."""
+        return any(isinstance(cell, Svg) for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; its first column names the rows.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+    total : int or None
+        How many rows there are; the table holds the first of them.
+    title, caption : str
+        What stands above it, and what a paper says under it where that is more.
+    key : str
+        What LaTeX calls it: ``tab:mleval-KEY``.
+    things : str
+        What a row is.
+    note : str
+        Beside what the columns say.
+    folded, first : bool
+        On a page: behind a line to click; the first row stressed.
+    depth : int
+    most : int
+        So many rows stand on a terminal.
+    """
+
+    columns: Sequence[Column]
+    total: int | None = None
+    title: str = ""
+    caption: str = ""
+    key: str = ""
+    things: str = "rows"
+    note: str = ""
+    folded: bool = False
+    first: bool = False
+    depth: int = PAPER
+    most: int = 20
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The cells, row by row."""
+        return list(zip(*(c.cells for c in self.columns), strict=True))
+
+    def cut(self, most: int) -> Table:
+        """The first rows."""
+        total = len(self.columns[0].cells) if self.total is None else self.total
+        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in self.columns], total=total)
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are not held."""
+        return 0 if self.total is None else self.total - len(self.columns[0].cells)
+
+    @property
+    def notes(self) -> str:
+        """What the columns mean, and what else there is to say."""
+        return " ".join(filter(None, [*(c.note for c in self.columns), self.note]))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, the sentences under it, and the same as a table, which stands for it where nothing can be drawn."""
+
+    svg: Svg
+    caption: str = ""
+    table: Table | None = None
+    title: str = ""
+    depth: int = PAGE
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms and what they say."""
+
+    rows: Sequence[tuple[str, str]]
+    title: str = ""
+    depth: int = PAGE
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Blocks that stand beside each other on a wide page, below each other elsewhere."""
+
+    left: Sequence[Any]
+    right: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document that folds on a page; `hint` says in a line what is in it while it is closed."""
+
+    key: str
+    title: str
+    blocks: Sequence[Any]
+    hint: str = ""
+
+    def linear(self, depth: int) -> Iterator[Any]:
+        """The blocks down to this depth, one below the other; a figure that lies too deep leaves its table."""
+        pending = list(self.blocks)[::-1]
+        while pending:
+            block = pending.pop()
+            if isinstance(block, Beside):
+                pending += [*block.left, *block.right][::-1]
+            elif block.depth <= depth:
+                yield block
+            elif isinstance(block, Figure) and block.table is not None:
+                pending.append(block.table)
+
+
+@dataclass(frozen=True)
+class Document:
+    """What results say, in sections, beside the same as plain data and as tables. In a notebook it shows itself.
+
+    Attributes
+    ----------
+    title, about, time : str
+        What it is, how it came about in a line, and when.
+    sections : sequence of Section
+        In the order of reading; the first is the answer.
+    data : callable
+        Makes what JSON holds: dicts, tables and result objects; unrounded.
+    frames : callable
+        Makes the tables that CSV files hold, by name, unrounded.
+    main : str
+        The one of them that is written where one CSV file is asked for.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    about: str = ""
+    time: str = ""
+    data: Callable[[], Mapping[str, Any]] = dict
+    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict
+    main: str = ""
+
+    def render(self, format: str, width: int = 100) -> str:
+        """The document in one of the formats of `mlflow_mleval.report.formats`; `width` is that of a terminal in columns."""
+        return render(self, format, width)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One self-contained page; written to `path` if that is given."""
+        text = self.render("html")
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="")
+        return text
+
+    def to_markdown(self) -> str:
+        """GitHub-flavoured Markdown."""
+        return self.render("md")
+
+    def to_latex(self) -> str:
+        r"""LaTeX, to be included by \\input; its head says which packages it needs."""
+        return self.render("latex")
+
+    def to_text(self, width: int = 100) -> str:
+        """For a terminal of so many columns."""
+        return self.render("table", width)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it unrounded, of dicts, lists, text, numbers and None only: what JSON holds."""
+        from mlflow_mleval.report.json import as_dict
+
+        return as_dict(self)
+
+    def files(self) -> dict[str, str]:
+        """``report.json`` and every table as CSV, by file name: what lies beside a report."""
+        from mlflow_mleval.report.csv import to_csv
+
+        tables = {f"{name}.csv": to_csv(frame) for name, frame in self.frames().items() if len(frame)}
+        return {"report.json": self.render("json"), **tables}
+
+    def _repr_html_(self) -> str:
+        """In a frame of its own, so that the notebook's style and the page's leave each other alone."""
+        frame = '<iframe srcdoc="{}" sandbox="allow-scripts" style="width:100%;height:80vh;border:0"></iframe>'
+        return frame.format(self.to_html().replace("&", "&amp;").replace('"', "&quot;"))
+
+    def __str__(self) -> str:
+        return self.to_text()

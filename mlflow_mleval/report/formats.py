@@ -1,0 +1,34 @@
+"""The formats of a document: each is one module with a function `render(document, width)`, and its line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow_mleval.report.document import Document
+
+#: Name of a format -> its module, and the suffixes of its files.
+_FORMATS = {
+    "table": ("terminal", ("txt",)),
+    "json": ("json", ("json",)),
+    "csv": ("csv", ("csv",)),
+    "md": ("md", ("md", "markdown")),
+    "latex": ("latex", ("tex",)),
+    "html": ("html", ("html", "htm")),
+}
+FORMATS = tuple(_FORMATS)
+SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix in suffixes}
+
+
+def render(document: Document, format: str, width: int = 100) -> str:
+    """The document in a format; `width` is that of a terminal in columns.
+
+    Raises
+    ------
+    ValueError
+        There is no such format.
+    """
+    if format not in _FORMATS:
+        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}.")
+    return import_module(f"mlflow_mleval.report.{_FORMATS[format][0]}").render(document, width)

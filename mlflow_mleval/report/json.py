@@ -1,0 +1,72 @@
+"""A document as JSON: its data unrounded, with keys that stay.
+
+Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit. Names stand as they are; characters that could
+steer a terminal are written as escapes. Keys may be added, never renamed; ``schema_version`` counts changes of meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.report import document as doc
+
+SCHEMA_VERSION = 1
+_UNSAFE = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufff0-\uffff]"
+
+
+def render(document: doc.Document, width: int = 100) -> str:
+    """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
+    return to_json(as_dict(document))
+
+
+def as_dict(document: doc.Document) -> dict[str, Any]:
+    """The data as dicts, lists, text, numbers and None only."""
+    return plain({"schema_version": SCHEMA_VERSION, **document.data()})
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """Plain data as JSON text.
+
+    >>> print(to_json({"name": "Köln\\x9b2J\\u202e"}))
+    {
+      "name": "Köln\\u009b2J\\u202e"
+    }
+    """
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", text)
+
+
+def plain(value: Any) -> Any:
+    """The value with every table, series, result object and numpy number turned into plain data; NaN and infinity into None.
+
+    >>> plain({"x": np.float64("nan"), 1: (np.int64(2), pd.Series({"a": 0.5}))})
+    {'x': None, '1': [2, {'a': 0.5}]}
+    """
+    if isinstance(value, str):
+        return doc.plain(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+        return value if isinstance(value, bool | int) else plain(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, pd.DataFrame):
+        return [plain(row) for row in value.to_dict(orient="records")]
+    if isinstance(value, pd.Series):
+        return plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return [plain(item) for item in value]
+    return None if value is pd.NaT or value is pd.NA else str(value)

@@ -1,0 +1,61 @@
+"""A document as GitHub-flavoured Markdown; names of strangers are text, not markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlflow_mleval.report.document import PAPER, Document, Table, Terms, plain
+from mlflow_mleval.report.escape import columns, markdown, pad, shorten
+
+#: Longer names are cut in the middle; more rows than these are left to the data.
+NAME, ROWS = 60, 100
+
+
+def render(document: Document, width: int = 100) -> str:
+    """Sections under headings, from the second on; `width` changes nothing."""
+    parts = [f"# {_text(document.title)}", *([_text(document.about)] if document.about else [])]
+    for i, section in enumerate(document.sections):
+        blocks = [part for block in section.linear(PAPER) for part in _parts(block)]
+        if blocks:
+            parts += [*([f"## {_text(section.title)}"] if i else []), *blocks]
+    return "\n\n".join(parts) + "\n"
+
+
+def _text(text: object) -> str:
+    return markdown(plain(str(text)))
+
+
+def _parts(block: object) -> Iterator[str]:
+    """A block as paragraphs."""
+    if block.title:
+        yield f"### {_text(block.title)}"
+    if isinstance(block, Table):
+        yield from _table(block.cut(ROWS))
+    elif isinstance(block, Terms):
+        yield "\n".join(f"- **{_text(term)}**: {_text(words)}" for term, words in block.rows)
+    elif block.role == "points":
+        yield "\n".join(f"- {_text(text)}" for text in block.paragraphs)
+    elif block.role == "pre":
+        for text in block.paragraphs:
+            yield "\n".join(f"    {line}" for line in plain(text).splitlines())
+    elif block.role in ("lead", "flow"):
+        yield _text(" ".join(block.paragraphs))
+    else:
+        yield from map(_text, block.paragraphs)
+
+
+def _table(table: Table) -> Iterator[str]:
+    chosen = [c for c in table.columns if not c.drawn]
+    cells = [[markdown(shorten(plain(cell), NAME)) if c.name else _text(cell) for cell in [c.head, *c.cells]] for c in chosen]
+    wide = [max(3, *map(columns, column)) for column in cells]
+    aligns = [">" if c.align == ">" else "<" for c in chosen]
+    rule = "|" + "|".join("-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)) + "|"
+    head, *rows = (
+        "| " + " | ".join(pad(cell, w, a) for cell, w, a in zip(row, wide, aligns, strict=True)) + " |"
+        for row in zip(*cells, strict=True)
+    )
+    yield "\n".join([head, rule, *rows])
+    if table.left_out:
+        yield f"… and {table.left_out:,} more {table.things}."
+    if table.notes:
+        yield _text(table.notes)
