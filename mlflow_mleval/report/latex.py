@@ -11,7 +11,7 @@ from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import latex, shorten
-from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
+from mlflow_mleval.report.folds_text import Folds, means_table, sentences
 from mlflow_mleval.report.folds_text import pairs_table as fold_pairs_table
 from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
@@ -89,7 +89,7 @@ def folds_latex(folds: Folds) -> list[str]:
         parts += [rf"\paragraph{{{latex(f'By fold: {listed([dataset])}')}}}", *map(latex, sentences(found))]
         parts.append(table_environment(means_table(found, METHODS), f"Means {where}.", f"fold-means-{i}"))
         parts.append(table_environment(fold_pairs_table(found, PAIRS), f"Pairs of methods {where}.", f"fold-pairs-{i}"))
-        if said := doubts(found):
+        if said := found.doubts:
             parts.append(items(f"Doubts about {listed([dataset])}", said))
     return parts
 
