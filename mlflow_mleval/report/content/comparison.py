@@ -10,7 +10,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content import differences, doubts, provenance, verdict
+from mlflow_mleval.report.content import differences, provenance, verdict
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
 from mlflow_mleval.report.numerals import level
 

@@ -10,7 +10,20 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
-from mlflow_mleval.report.document import ALWAYS, PAGE, PAPER, SHOWN, Beside, Column, Figure, Section, Sentence, Table, Text, listed
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    PAPER,
+    SHOWN,
+    Beside,
+    Column,
+    Figure,
+    Section,
+    Sentence,
+    Table,
+    Text,
+    listed,
+)
 from mlflow_mleval.report.document import name as marked
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
@@ -40,7 +53,7 @@ KEYS = {
 
 
 def section(c: Comparison, depth: int = PAPER) -> Section:
-    """Friedman, the diagram, the matrix and the table of pairs, the tests and the table down to `depth`; or why there are none."""
+    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or why there are none."""
     if c.deciding is None:
         return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)], hint=c.decision)
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
@@ -171,8 +184,8 @@ def _diagram(c: Comparison) -> Figure:
 def _matrix(c: Comparison) -> Figure:
     caption = (
         f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference of "
-        f"{_what(c)}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: the "
-        f"column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
+        f"{_what(c)}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: "
+        f"the column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
         f"{only_best(len(c.order))}"
     )
     return Figure(pairwise_matrix(c.pairs, c.order, c.deciding.test.column), caption, title="Every pair")
@@ -184,12 +197,13 @@ def _what(c: Comparison) -> str:
 
 def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
     """The pairs, separated ones first; what decides comes right after the difference."""
-    shown, test, made = c.pairs.head(PAIRS), c.pairwise, c.made
+    shown, test, deciding = c.pairs.head(PAIRS), c.pairwise, c.deciding.test
     what = _what(c)
     if c.on != FUSED and c.study.directions[c.on] == "min":
         what += " with its sign turned"
     apart = [
-        ("yes, reversed" if c.reverses(effect) else "yes") + (f" {NOT_TRUSTED}" if doubt else "") if separated else ""
+        "yes" + (", reversed" if effect < 0 and not deciding.by_mean_ranks else "") + (f" {NOT_TRUSTED}" if doubt else "")
+        if separated else ""
         for separated, effect, doubt in zip(shown["separated"], shown["effect_size"], shown["doubts"], strict=True)
     ]
     reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
@@ -201,7 +215,7 @@ def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> T
     decided = [
         Column(heads.get(m.test.column, m.test.head), [pvalue(p, bare=True) for p in shown[m.test.column]], keep=4,
                note=wilcoxon if m.test.column == "pvalue_corrected" else "")
-        for m in sorted(made, key=lambda m: m.test is not c.deciding.test)
+        for m in sorted(c.posthoc, key=lambda m: m.test is not deciding)
     ]  # fmt: skip
     plain = [] if single else [Column("p", [pvalue(p, bare=True) for p in shown["pvalue"]], keep=1)]
     counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]

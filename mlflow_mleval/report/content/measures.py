@@ -97,7 +97,8 @@ def _correlation(c: Comparison) -> Figure:
     caption = (
         f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.threshold:g} in absolute "
         f"value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a hollow one "
-        f"stands the measure because of which it goes. Weights are means over datasets.{only_best(len(r.correlation), 'measures')}"
+        "stands the measure because of which it goes. Weights are means over datasets."
+        f"{only_best(len(r.correlation), 'measures')}"
     )
     shown = r.correlation.iloc[:TOP, :TOP]
     table = grid(shown, "measure", _heads(c, shown.columns), lambda v: fixed(v, 2), title="Correlations as a table")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.survivals import Survivals
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
 from mlflow_mleval.report.numerals import fixed, level, number, percent, pvalue
@@ -278,13 +279,34 @@ def _tied_stability(c: Comparison) -> list[Sentence]:
 
 
 def _stability(c: Comparison, leader: str) -> list[Sentence]:
-    survived, rivals = _survived(c)
-    falls = f"; where it falls, {listed(rivals, last='or')} leads" if rivals else ""
+    found = c.survivals()
+    falls = f"; where it falls, {listed(found.rivals, last='or')} leads" if found.rivals else ""
+    survived = _survived(found, one=len(c.study.measures) == 1)
     rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
     sentences = [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))] if survived else []
     if len(c.study.measures) > 1:
         sentences.append(Sentence(f"{_random(c, leader)}; {_shift(c)}.", ("stability.acceptability", "stability.dethrone")))
     return sentences
+
+
+def _survived(found: Survivals, one: bool) -> list[str]:
+    """What the lead survives; `one` where there is a single measure, so that weights change nothing."""
+    functions = [PREFERENCES.get(f, f) + ("" if one else f" with {weights} weights") for f, weights in found.lost_functions]
+    policies = [f"{policy}, which leaves it out" if gone else policy for policy, gone in found.lost_policies.items()]
+    combinations = "preference functions" if one else "combinations of preference function and weights"
+    said = [
+        _of(found.functions, functions, combinations),
+        _of(found.policies, policies, f"{'policy' if found.policies == 1 else 'policies'} for missing results"),
+    ]
+    if (n := found.methods) is not None:
+        lost = found.lost_methods
+        if not lost:
+            said.append("the absence of any other method")
+        elif len(lost) <= 2 < n:
+            said.append(f"the absence of any other method but {listed(lost)}")
+        else:
+            said.append(f"the absence of {n - len(lost) or 'none'} of the {n} other methods")
+    return [text for text in said if text]
 
 
 def _of(total: int, lost: Sequence[str], things: str) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.measures.awareness import SUMMARIES as DIRECTIONS
-from mlflow_mleval.report.escape import aligned, number
 from mlflow_mleval.report.figures.fold_scatter import COLOURS, DETAILED, mark
 from mlflow_mleval.report.figures.labels import spread
+from mlflow_mleval.report.numerals import aligned, number
 from mlflow_mleval.report.svg import BOLD, SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: What the parameter of a family says.
