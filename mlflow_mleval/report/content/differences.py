@@ -230,6 +230,5 @@ def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> T
         *plain,
         Column("won/tied/lost", counts, keep=3),
     ]  # fmt: skip
-    title = "Every method against the control" if c.options["control"] is not None else "Every pair as a table"
-    caption = f"Pairs of methods. {' '.join(omnibus(c))}"
-    return Table(columns, len(c.pairs), title, caption, key="pairs", things="pairs", folded=folded, depth=depth)
+    title = "Every method against the control" if c.options["control"] is not None else "All pairs" if folded else ""
+    return Table(columns, len(c.pairs), title, "Pairs of methods", key="pairs", things="pairs", folded=folded, depth=depth)
