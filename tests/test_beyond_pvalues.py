@@ -5,6 +5,10 @@ import json
 import pandas as pd
 import pytest
 from fold_cases import fold_study, three_methods
+from mlflow_mleval.report.bundle import render
+from mlflow_mleval.report.certainty_text import _probability, certainty_sentences, pairs_table, ranks_table
+from mlflow_mleval.report.data import as_dict
+from mlflow_mleval.report.folds_text import NOT_TRUSTED
 from report_cases import NASTY, nasty, study_of
 
 from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
@@ -12,10 +16,6 @@ from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import rank_confidence
-from mlflow_mleval.report.bundle import render
-from mlflow_mleval.report.certainty_text import _probability, certainty_sentences, pairs_table, ranks_table
-from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.folds_text import NOT_TRUSTED
 
 
 def cells(table, head: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 import pytest
 from fold_cases import fold_study, three_methods
+from mlflow_mleval.report.bundle import render
 from report_cases import NASTY
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.bundle import render
 
 pytestmark = pytest.mark.browser
 MANY = {f"method_with_a_long_name_{i}": (0.004 * i, -0.003 * i, 0.001 * i) for i in range(35)}

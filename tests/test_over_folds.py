@@ -10,15 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import fold_study, three_methods
-from report_cases import NASTY
-from test_figures import outside, parse, texts
-
-from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
 from mlflow_mleval.report.bundle import data_files, render
 from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
 from mlflow_mleval.report.folds_text import (
     NOT_TRUSTED,
     explain,
@@ -30,6 +23,13 @@ from mlflow_mleval.report.folds_text import (
 )
 from mlflow_mleval.report.over_folds import render_folds
 from mlflow_mleval.report.words import verdict
+from report_cases import NASTY
+from test_figures import outside, parse, texts
+
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.report.escape import terminal
+from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
 
 
 def cells(table, head: str) -> list[str]:

@@ -12,16 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from profile_cases import BEHAVIOUR, compared, profiles, whole
-from report_cases import NASTY
-from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
-
-from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.profile_comparison import compare_profiles
-from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.bundle import data_files, render
 from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.over_profiles import render_profiles
 from mlflow_mleval.report.profiles_text import (
     awareness_table,
@@ -33,6 +25,14 @@ from mlflow_mleval.report.profiles_text import (
     profiles_dict,
     sentences,
 )
+from profile_cases import BEHAVIOUR, compared, profiles, whole
+from report_cases import NASTY
+from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
+
+from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
+from mlflow_mleval.report import profiles_text
+from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.references import bibliography
 
 FORMATS = ("table", "json", "csv", "md", "latex", "html")

@@ -23,6 +23,11 @@ KEYS = {
     "redundancy": "{threshold, correlation, kept, dropped, groups, ranking, warnings}: correlated measures, and the ranking "
     "without them",
 }
+FILES = {
+    "weights.csv": "dataset, measure, weight",
+    "measures.csv": "measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue",
+    "correlations.csv": "measure_a, measure_b, correlation, redundant",
+}
 
 
 def section(c: Comparison) -> Section:
