@@ -19,7 +19,8 @@ import pandas as pd
 from mlflow_mleval import load_study
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.ranks import friedman, nemenyi
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi
+from mlflow_mleval.analysis.ranks import friedman
 from mlflow_mleval.analysis.redundancy import ranking_without, redundancy
 from mlflow_mleval.tracking.importing import import_results
 

@@ -37,7 +37,8 @@ from mlflow_mleval import (
 from mlflow_mleval.analysis.folds.five_by_two import five_by_two
 from mlflow_mleval.analysis.folds.hotelling import holm
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.ranks import bonferroni_dunn, skillings_mack
+from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn
+from mlflow_mleval.analysis.ranks import skillings_mack
 
 HERE = Path(__file__).resolve().parent
 ALPHA, MOST, SEED = 0.05, 0.06, 0

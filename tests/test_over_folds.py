@@ -24,7 +24,6 @@ from mlflow_mleval.report.folds_text import (
     explain,
     fold_frames,
     means_table,
-    order,
     overview_table,
     pairs_table,
     sentences,
@@ -49,7 +48,7 @@ def test_sentences_say_what_the_tests_find():
 def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
     table = pairs_table(found)
-    place = {m: i for i, m in enumerate(order(found))}
+    place = {m: i for i, m in enumerate(found.order)}
     for a, b, carried in zip(*(cells(table, h) for h in ("method", "against", "carried by")), strict=True):
         assert place[a] < place[b]
         if "LP" in (a, b):
@@ -187,8 +186,8 @@ def test_names_of_strangers_are_text():
 def test_figures_hold_their_names(n_methods):
     names = {f"method number {i}": (0.02 * i, -0.01 * i) for i in range(n_methods)}
     found = compare_folds(fold_study(names), "birds", ["precision", "recall"])
-    scatter = parse(fold_scatter(found.values, order(found), ["precision ↑", "recall ↑"], "t"))
-    shown = fold_histogram(found.values["recall"], order(found), "recall ↑", found.means.xs("recall", level="measure"))
+    scatter = parse(fold_scatter(found.values, found.order, ["precision ↑", "recall ↑"], "t"))
+    shown = fold_histogram(found.values["recall"], found.order, "recall ↑", found.means.xs("recall", level="measure"))
     histogram = parse(shown)
     assert outside(scatter) == [] and outside(histogram) == []
     ellipses = [p for p in scatter.iter("{http://www.w3.org/2000/svg}path") if "A" in p.get("d")]

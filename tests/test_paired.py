@@ -13,7 +13,8 @@ from packaging.version import Version
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from mlflow_mleval.analysis.paired import EXACT_DATASETS, adjust, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.analysis.posthoc.wilcoxon import EXACT_DATASETS, feasibility, wilcoxon_pairs
 
 coarse = arrays(float, st.tuples(st.integers(2, 9), st.just(3)), elements=st.integers(0, 4).map(float))
 sides = st.sampled_from(["two-sided", "greater", "less"])

@@ -24,16 +24,12 @@ from mlflow_mleval.report.data import as_dict
 from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.over_profiles import render_profiles
 from mlflow_mleval.report.profiles_text import (
-    awareness_means,
     awareness_table,
     certain_spans,
     dataset_sentences,
     dataset_table,
     explain,
-    pairs_frame,
     pairs_table,
-    patterns,
-    profile_frames,
     profiles_dict,
     sentences,
 )
@@ -53,7 +49,7 @@ def mean_losses(found, dataset: str):
 
 def test_patterns_agree_with_the_profiles_themselves():
     found = compared()
-    table = patterns(found).set_index(["dataset", "method", "against"])
+    table = found.patterns.set_index(["dataset", "method", "against"])
     for dataset in ("yeast", "scene", "flags"):
         losses = mean_losses(found, dataset)
         for a, b in combinations(losses.index, 2):
@@ -82,7 +78,7 @@ def test_the_sentence_names_the_last_k_before_the_change():
 
 def test_many_crossings_are_summarised_over_datasets():
     found = compared()
-    frame = pairs_frame(found).set_index(["method", "against"])
+    frame = found.pair_patterns.set_index(["method", "against"])
     row = frame.loc[("BR", "LP")]
     assert row["overtaken"] == row["datasets"] == 3 and row["ahead"] == row["behind"] == row["mixed"] == 0
     assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(sentences(found))
@@ -96,7 +92,7 @@ def test_many_crossings_are_summarised_over_datasets():
 @given(st.lists(st.lists(st.integers(0, 5), min_size=4, max_size=4).filter(any), min_size=6, max_size=6))
 def test_every_dataset_of_a_pair_is_counted_once(rows):
     counts = {(d, m): rows[3 * i + j] for i, d in enumerate("de") for j, m in enumerate("abc")}
-    frame = pairs_frame(compare_profiles(Profiles.from_counts(counts), seed=0))
+    frame = compare_profiles(Profiles.from_counts(counts), seed=0).pair_patterns
     assert len(frame) == 3
     kinds = ["overtaken", "overtakes", "ahead", "behind", "mixed", "tied"]
     assert (frame[kinds].sum(axis=1) == frame["datasets"]).all() and (frame["datasets"] == 2).all()
@@ -149,7 +145,7 @@ def test_profiles_without_folds_are_drawn_and_not_tested():
 
 def test_the_flattest_method_is_named_with_its_slope():
     found = compared()
-    means = awareness_means(found)
+    means = found.awareness_means
     slopes = found.awareness["slope"].groupby(level="method").mean()
     assert means.index[0] == slopes.idxmin() == "LP" and means.index[-1] == "BR"
     said = " ".join(sentences(found))
@@ -162,7 +158,7 @@ def test_means_are_over_datasets_that_all_methods_share():
     joined = type(whole)({**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds})
     found = compare_profiles(joined, seed=0)
     shared = found.awareness.loc[["d", "e"]].groupby(level="method")["area"].mean()
-    assert awareness_means(found)["area"].to_dict() == pytest.approx(shared.to_dict())
+    assert found.awareness_means["area"].to_dict() == pytest.approx(shared.to_dict())
     assert "Means over 2 of 3 datasets that all methods share." in awareness_table(found).columns[0].note
 
 
@@ -170,8 +166,8 @@ def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
     whole, more = profiles({"d": 6, "e": 7}), profiles({"f": 6}, {m: BEHAVIOUR[m] for m in ("BR", "LP")}, seed=1)
     joined = type(whole)({**whole.errors, **more.errors}, {"d": 6, "e": 7, "f": 6}, {**whole.folds, **more.folds})
     found = compare_profiles(joined, seed=0)
-    assert set(awareness_means(found).index) == {"BR", "LP"}
-    assert awareness_means(found).loc["BR", "slope"] == pytest.approx(found.awareness.xs("BR", level="method")["slope"].mean())
+    assert set(found.awareness_means.index) == {"BR", "LP"}
+    assert found.awareness_means.loc["BR", "slope"] == pytest.approx(found.awareness.xs("BR", level="method")["slope"].mean())
     assert "Without CC: not on every dataset." in awareness_table(found).columns[0].note
 
 
@@ -261,11 +257,11 @@ def test_json_holds_the_frames():
     assert record["profiles"]["sentences"] == sentences(found)
     assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(found.curves["loss"].tolist())
     assert record["profiles"]["options"]["alpha"] == 0.05 and len(record["profiles"]["crossings"]) == len(found.crossings)
-    assert profiles_dict(None) is None and profile_frames(None) == {}
+    assert profiles_dict(None) is None
 
 
 def test_the_files_have_the_columns_that_the_module_promises():
-    frames = profile_frames(compared())
+    frames = compared().frames
     promised = {name: line for name, _, line in (text.partition(".csv ") for text in profiles_text.__doc__.split("\n")) if line}
     for name, frame in frames.items():
         assert promised[name].strip() == ", ".join(frame.columns)
@@ -276,7 +272,7 @@ def test_the_files_have_the_columns_that_the_module_promises():
 def test_the_whole_report_holds_the_profiles():
     c = whole()
     files = data_files(c, {})
-    assert {f"{name}.csv" for name in profile_frames(c.profiles)} <= set(files)
+    assert {f"{name}.csv" for name in c.profiles.frames} <= set(files)
     assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(c.profiles)
     page = render(c, {}, what="report", format="html")
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]

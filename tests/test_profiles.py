@@ -13,8 +13,9 @@ from scipy import stats
 
 import mlflow_mleval as mleval
 from mlflow_mleval import naming
+from mlflow_mleval.analysis.along_parameter import along_parameter, stepped
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.profile_comparison import _stepped, along_parameter, compare_profiles
+from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.measures.dependence import profile_from_histogram, profile_from_means
 from mlflow_mleval.tracking import runs, schema
@@ -300,7 +301,7 @@ def test_the_step_down_is_closed_testing():
     for extra in (0, 2):
         along = rng.random((4, 3)) ** 3
         worst = along.max(axis=1)
-        found = _stepped(along, worst, extra)
+        found = stepped(along, worst, extra)
         others = [*worst, *[1.0] * extra]
         for i, j in np.ndindex(4, 3):
             rest = [p for k, p in enumerate(others) if k != i]

@@ -14,7 +14,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from mlflow_mleval.analysis import ranks as module
-from mlflow_mleval.analysis.ranks import bonferroni_dunn, friedman, kendall, nemenyi, range_sf, skillings_mack
+from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi, range_sf
+from mlflow_mleval.analysis.ranks import friedman, kendall, skillings_mack
 
 GOLDEN = Path(__file__).parent / "golden"
 DATA = Path(module.__file__).parents[1] / "data" / "madjarov2012.csv"

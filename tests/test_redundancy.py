@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mlflow_mleval.analysis import redundancy as module
 from mlflow_mleval.analysis.fusion import fuse
-from mlflow_mleval.analysis.ranks import friedman, nemenyi
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi
+from mlflow_mleval.analysis.ranks import friedman
 from mlflow_mleval.analysis.redundancy import (
     correlation,
     correlation_graph,

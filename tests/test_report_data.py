@@ -170,7 +170,7 @@ def test_one_dataset_has_no_pairs_over_datasets_in_any_format():
 
 def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
     found = published()
-    frame = tables.pairs_frame(found)
+    frame = found.pairs
     mean = found.ranks.mean()
     original = found.pairwise.table.set_index(["method_a", "method_b"])
     assert (frame["mean_rank_difference"] <= 0).all() and len(frame) == 66
@@ -195,7 +195,7 @@ def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
 
 def test_positions_are_shared_by_ties():
     frame = pd.DataFrame([{"dataset": d, "method": m, "f1": x} for d in "de" for m, x in (("a", 1), ("b", 1), ("c", 0))])
-    assert tables.ranking_frame(compare(Study.from_frame(frame)))["position"].tolist() == [1, 1, 3]
+    assert compare(Study.from_frame(frame)).ranking["position"].tolist() == [1, 1, 3]
 
 
 def test_hostile_names_in_csv_are_text_in_one_cell_each():

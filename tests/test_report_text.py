@@ -18,7 +18,7 @@ from mlflow_mleval.report.html import render_html
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
 from mlflow_mleval.report.pairs_text import pairs_verdict
-from mlflow_mleval.report.tables import pairs_frame, ranking_table
+from mlflow_mleval.report.tables import ranking_table
 from mlflow_mleval.report.terminal import render_pairs, render_terminal
 from mlflow_mleval.report.words import verdict
 
@@ -108,7 +108,7 @@ def test_pairs_say_first_what_the_design_can_show():
 @pytest.mark.parametrize("render", ["terminal", "markdown", "latex", "html"])
 def test_separated_pairs_that_assumptions_do_not_carry_are_marked_on_their_rows(render):
     found = published(test="nemenyi", alpha=0.2)
-    frame = pairs_frame(found)
+    frame = found.pairs
     filled = {method for _, method in found.study.filled}
     rests = frame["separated"] & (frame["method_a"].isin(filled) | frame["method_b"].isin(filled))
     assert 0 < rests.sum() < frame["separated"].sum()

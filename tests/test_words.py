@@ -198,7 +198,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
     assert all(s.text[-1] == "." and s.text.count("(") == s.text.count(")") and s.rests_on for s in sentences)
     assert not re.search(r"nan|None|\{|\}|  | 1 (methods|datasets|measures|pairs)\b", said)
     mean = found.ranks.mean()
-    leaders = words.leading(found)
+    leaders = found.leaders
     assert set(leaders) == set(mean.index[np.isclose(mean, mean.min())])
     assert sentences[0].text.startswith(words.listed(leaders))
     if n_datasets == 1:
@@ -219,7 +219,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
 @given(n_methods=st.integers(3, 6), n_datasets=st.integers(1, 6), seed=st.integers(0, 10_000), gap=st.sampled_from([0.0, 0.01]))
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
     found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_draws=50)
-    leaders = words.leading(found)
+    leaders = found.leaders
     said = " ".join(texts(found))
     if len(leaders) > 1:
         assert "hangs on the weights" in said

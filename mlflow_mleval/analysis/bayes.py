@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio
+from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.paired import moments, pair_differences
 from mlflow_mleval.validation import probability
 
@@ -220,7 +220,7 @@ def bayesian_t(
     frame, a, b, difference, noise = pair_differences(table, minimize)
     n = len(frame)
     mean, deviation = moments(difference, noise)
-    scale = deviation * np.sqrt(1 / n + (ratio or 0.0))
+    scale = deviation * np.sqrt(variance_factor(n, ratio))
 
     def above(limit: float) -> Array:
         certain = np.where(mean > limit, np.inf, -np.inf)

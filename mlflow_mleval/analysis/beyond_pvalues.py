@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.bayes import BayesResult, bayesian_signed_rank, bayesian_t
+from mlflow_mleval.analysis.better_first import behind, better_first
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
-from mlflow_mleval.analysis.folds.fold_runs import UNPAIRED
+from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
 from mlflow_mleval.analysis.resampling import RankBootstrap, RankConfidence, bootstrap_ranks, rank_confidence
@@ -25,7 +26,7 @@ MOST = 20
 
 
 @dataclass(frozen=True)
-class FoldCertainty:
+class FoldBeyond:
     """One measure over the folds of one dataset.
 
     Attributes
@@ -42,10 +43,14 @@ class FoldCertainty:
     equivalence: EquivalenceResult | None
     plan: Plan
 
+    def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame:
+        """The pairs, the better method first, the most certain pairs first; see `BeyondPvalues.pair_table`."""
+        return _pair_table(self.bayes, self.equivalence, self.plan, order)
+
 
 @dataclass(frozen=True)
-class Certainty:
-    """What `certainty` found; parts that could not be computed are None, and `absent` says why.
+class BeyondPvalues:
+    """What `beyond_pvalues` found; parts that could not be computed are None, and `absent` says why.
 
     Attributes
     ----------
@@ -63,7 +68,7 @@ class Certainty:
         Ranks that the datasets allow each method to have, all at once.
     bootstrap : RankBootstrap or None
         Ranks of the fusion when folds are drawn again.
-    by_fold : mapping of str to mapping of str to FoldCertainty
+    by_fold : mapping of str to mapping of str to FoldBeyond
         By dataset and measure.
     absent : mapping of str to str
     """
@@ -75,7 +80,7 @@ class Certainty:
     plan: Plan | None
     ranks: RankConfidence | None
     bootstrap: RankBootstrap | None
-    by_fold: Mapping[str, Mapping[str, FoldCertainty]]
+    by_fold: Mapping[str, Mapping[str, FoldBeyond]]
     absent: Mapping[str, str]
 
     @property
@@ -84,8 +89,40 @@ class Certainty:
         parts = (self.bayes, self.equivalence, self.plan, self.ranks, self.bootstrap)
         return tuple(dict.fromkeys(text for part in parts if part is not None for text in part.warnings))
 
+    def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
+        """The pairs over datasets, the better method first, the most certain pairs first.
 
-def certainty(
+        Parameters
+        ----------
+        order : sequence
+            Methods, best first.
+
+        Returns
+        -------
+        pandas.DataFrame or None
+            The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope), needed, needed_low, needed_high
+            (of the plan) and sure (the largest of the three probabilities). None where the tests or the plan are absent.
+        """
+        if self.bayes is None or self.plan is None:
+            return None
+        return _pair_table(self.bayes, self.equivalence, self.plan, order)
+
+
+def _pair_table(
+    bayes: BayesResult, same: EquivalenceResult | None, planned: Plan, order: Sequence[Hashable]
+) -> pd.DataFrame:
+    needed = ["needed", "needed_low", "needed_high"]
+    table = bayes.table.assign(equivalence_p=np.nan if same is None else same.table["pvalue_corrected"])
+    table[needed] = planned.table[needed]
+    turned = behind(table, order)
+    other = better_first(table, turned, swap=[("p_a", "p_b"), ("low", "high")], negate=["mean_difference", "low", "high"])
+    other["decision"] = other["decision"].mask(turned, other["decision"].replace({"a": "b", "b": "a"}))
+    other["sure"] = other[["p_a", "p_equivalent", "p_b"]].max(axis=1)
+    rows = other.assign(turned=turned).sort_values(["sure", "turned"], ascending=[False, True], kind="stable").index
+    return other.loc[rows].reset_index(drop=True)
+
+
+def beyond_pvalues(
     fusion: Fusion,
     table: pd.DataFrame,
     ranks: pd.DataFrame,
@@ -96,7 +133,7 @@ def certainty(
     correction: str = "holm",
     n_draws: int = DRAWS,
     seed: int = 0,
-) -> Certainty:
+) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
 
     Parameters
@@ -119,7 +156,7 @@ def certainty(
 
     Returns
     -------
-    Certainty
+    BeyondPvalues
 
     Raises
     ------
@@ -171,7 +208,7 @@ def certainty(
             by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
         else:
             absent[f"by_fold.{dataset}"] = reason
-    return Certainty(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
+    return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
 
 
 def _cannot(comparison: FoldComparison) -> str | None:
@@ -181,11 +218,11 @@ def _cannot(comparison: FoldComparison) -> str | None:
     return None
 
 
-def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldCertainty:
+def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:
     table = found.values[measure].unstack(level=0)[list(found.letters)[:MOST]]
     ratio = found.protocol.ratio
     options = {"ratio": ratio, "minimize": found.orderings[measure].direction == "min"}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
     level = {"threshold": 1 - alpha} if alpha <= 0.5 else {}
     planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)
-    return FoldCertainty(bayesian_t(table, rope, **options, **level), same, planned)
+    return FoldBeyond(bayesian_t(table, rope, **options, **level), same, planned)

@@ -9,37 +9,37 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
-from mlflow_mleval.analysis.beyond_pvalues import Certainty, certainty
+from mlflow_mleval.analysis.better_first import behind, better_first, places
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.cliques import cliques, letters
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.paired import Feasibility, PairwiseResult, feasibility, wilcoxon_pairs
+from mlflow_mleval.analysis.posthoc import Made, Tested, asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
+from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
-from mlflow_mleval.analysis.ranks import (
-    FriedmanResult,
-    NemenyiResult,
-    SkillingsMackResult,
-    bonferroni_dunn,
-    friedman,
-    kendall,
-    nemenyi,
-    skillings_mack,
-)
+from mlflow_mleval.analysis.promethee import Gaia
+from mlflow_mleval.analysis.ranks import FriedmanResult, SkillingsMackResult, friedman, kendall, skillings_mack
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
+from mlflow_mleval.analysis.survivals import Survivals, survivals
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
 
 FUSED = "fused"
-TESTS = ("auto", "wilcoxon", "nemenyi")
 #: Fewer datasets than this, and a rank test says nothing worth printing.
 MIN_DATASETS = 2
+FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Stability:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What `compare` found.
+class Comparison(Reported):
+    """What `compare` found. Tables of it are made once: copy one before changing it.
 
     Attributes
     ----------
@@ -71,15 +71,14 @@ class Comparison:
         Datasets x methods: their ranks, 1 is best.
     order : list of str
         Methods by mean rank, best first.
-    friedman, nemenyi, pairwise, feasibility, skillings_mack : result objects or None
-        The tests; None where `absent` says why. With a control `nemenyi` is the Bonferroni-Dunn test against it.
-        skillings_mack only for a measure whose table has empty cells.
-    decides : {"wilcoxon", "nemenyi", "none"}
-        Which test gives the verdict about pairs.
+    friedman, skillings_mack : result objects or None
+        Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table has empty cells.
+    posthoc : tuple of Made
+        The tests of pairs that were made, each with its description and its result.
+    deciding : Made or None
+        The one that gives the verdict about pairs; None where no test can be made.
     decision : str
         Why that one, in a sentence.
-    separated : list of (better, worse)
-        The pairs which that test separates at `alpha`, before any other doubt.
     cliques : list of list of str
         Maximal groups of methods that it does not separate.
     letters : mapping of str to str
@@ -96,7 +95,7 @@ class Comparison:
         By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
     profiles : ProfileComparison or None
         Who is better where along loss profiles; only where these were given.
-    beyond : Certainty or None
+    beyond : BeyondPvalues or None
         Only where a rope was given: what lies beyond p-values.
     doubts : tuple of str
         What a reader must know before believing the verdict.
@@ -113,13 +112,10 @@ class Comparison:
     ranks: pd.DataFrame
     order: list[str]
     friedman: FriedmanResult | None
-    nemenyi: NemenyiResult | None
-    pairwise: PairwiseResult | None
-    feasibility: Feasibility | None
     skillings_mack: SkillingsMackResult | None
-    decides: str
+    posthoc: tuple[Made, ...]
+    deciding: Made | None
     decision: str
-    separated: list[tuple[str, str]]
     cliques: list[list[str]]
     letters: Mapping[str, str]
     measure_tests: pd.DataFrame
@@ -128,7 +124,7 @@ class Comparison:
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
-    beyond: Certainty | None
+    beyond: BeyondPvalues | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
     options: Mapping[str, Any]
@@ -141,6 +137,203 @@ class Comparison:
     def is_separated(self, a: str, b: str) -> bool:
         """Whether the deciding test separates the two methods, in either direction."""
         return (a, b) in self.separated or (b, a) in self.separated
+
+    @property
+    def leaders(self) -> list[str]:
+        """The methods with the best mean rank: one, unless they tie."""
+        mean = self.ranks.mean()[self.order]
+        return [str(m) for m in mean.index[mean <= mean.iloc[0] + 1e-9]]
+
+    @property
+    def compared(self) -> str:
+        """What the tests compare, in words: "net flow φ", or the measure."""
+        return "net flow φ" if self.on == FUSED else self.on
+
+    # ---- tests of pairs --------------------------------------------------------------------------------------------------
+
+    @property
+    def decides(self) -> str:
+        """Which test gives the verdict about pairs: "wilcoxon", "nemenyi" (with a control Bonferroni-Dunn's) or "none"."""
+        return "none" if self.deciding is None else self.deciding.test.asked
+
+    @property
+    def separated(self) -> list[tuple[str, str]]:
+        """The pairs (better, worse) that the deciding test separates at `alpha`, before any other doubt."""
+        return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
+
+    @property
+    def pairwise(self) -> PairwiseResult | None:
+        """Wilcoxon's signed ranks."""
+        return self._made("pairwise")
+
+    @property
+    def nemenyi(self) -> NemenyiResult | None:
+        """Nemenyi's test of mean ranks; with a control the Bonferroni-Dunn test against it."""
+        return self._made("nemenyi")
+
+    def _made(self, key: str) -> Any:
+        return next((result for test, result in self.posthoc if test.key == key), None)
+
+    @property
+    def feasibility(self) -> Feasibility | None:
+        """What signed ranks of pairs could show at all."""
+        return None if self.pairwise is None else self.pairwise.feasibility
+
+    @property
+    def letters_apply(self) -> bool:
+        """Whether letters say something: a test decides, and it compared all pairs."""
+        return self.deciding is not None and self.options["control"] is None
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair, method_a better by mean rank: the separated ones first, then by p-value and difference of mean ranks.
+
+        Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted to be.
+        """
+        columns = [
+            "method_a", "method_b", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
+            "median_low", "median_high", "wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected",
+        ]
+        if self.deciding is None:
+            return pd.DataFrame(columns=[*columns, "pvalue_nemenyi", "separated", "doubts"])
+        opposite = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
+        signed = ["mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high", "effect_size"]
+        found = self.pairwise.table
+        pairs = better_first(found, behind(found, self.order), swap=opposite, negate=signed)
+        ranks = self.ranks.mean()
+        pairs["mean_rank_difference"] = ranks[pairs["method_a"]].to_numpy() - ranks[pairs["method_b"]].to_numpy()
+        others = [made for made in self.posthoc if made.test.column not in pairs]
+        for test, result in others:
+            matrix = test.pvalues(result)
+            a, b = (matrix.columns.get_indexer(pairs[name]) for name in ("method_a", "method_b"))
+            pairs[test.column] = matrix.to_numpy()[a, b]
+        apart = set(map(frozenset, self.separated))
+        pairs["separated"] = [frozenset(pair) in apart for pair in zip(pairs["method_a"], pairs["method_b"], strict=True)]
+        pairs["doubts"] = self._doubts_of(pairs)
+        keys = pairs.assign(kept=~pairs["separated"], **places(pairs, self.order))
+        rows = keys.sort_values(["kept", self.deciding.test.sort, "mean_rank_difference", "a", "b"]).index
+        columns += [*(test.column for test, _ in others), "separated", "doubts"]
+        return pairs.loc[rows, columns].reset_index(drop=True)
+
+    def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
+        """By row: why the verdict that the pair is separated is not to be trusted; empty where it is, or where there is none."""
+        none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
+        filled = {method for _, method in self.study.filled}
+        found = []
+        for row in pairs[["method_a", "method_b", "effect_size", "separated"]].itertuples(index=False):
+            reasons = {
+                "Friedman's test over all methods finds no difference": none,
+                f"results of the two were filled by the policy {self.study.missing}": bool(filled & {row.method_a, row.method_b}),
+                "the signed ranks contradict the mean ranks": not self.deciding.test.by_mean_ranks and row.effect_size < 0,
+            }
+            found.append("; ".join(text for text, holds in reasons.items() if holds) if row.separated else "")
+        return found
+
+    # ---- the fused ranking -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def ranking(self) -> pd.DataFrame:
+        """One row a method, best first; methods with equal mean ranks share a position."""
+        fused, mean = self.fusion.ranking.loc[self.order], self.ranks.mean()[self.order]
+        return pd.DataFrame(
+            {
+                "position": mean.round(9).rank(method="min").astype(int).to_numpy(),
+                "method": self.order,
+                "rank": fused["mean_rank"].to_numpy(),
+                **{flow: fused[flow].to_numpy() for flow in FLOWS},
+                "mean_rank": mean.to_numpy(),
+                "best_rank": self.ranks[self.order].min().to_numpy(),
+                "worst_rank": self.ranks[self.order].max().to_numpy(),
+                "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
+            }
+        )
+
+    @cached_property
+    def by_dataset(self) -> pd.DataFrame:
+        """One row a dataset and method, in the order of the ranking of that dataset."""
+        parts = []
+        for dataset, result in self.fusion.results.items():
+            part = result.flows[["rank", *FLOWS]].sort_values("rank", kind="stable")
+            part = part.assign(tested_rank=self.ranks.loc[dataset], tested_value=self.table.loc[dataset])
+            part.insert(0, "method", part.index)
+            part.insert(0, "dataset", dataset)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    @property
+    def partial_order(self) -> pd.DataFrame:
+        """PROMETHEE I on the mean flows, methods x methods, as `PrometheeResult.partial_order` has it."""
+        any_result = next(iter(self.fusion.results.values()))
+        return replace(any_result, flows=self.fusion.ranking).partial_order()
+
+    @property
+    def mean_flows(self) -> pd.DataFrame:
+        """Net flow by each measure alone, averaged over datasets: methods x measures."""
+        results = self.fusion.results.values()
+        return sum(result.unicriterion for result in results) / len(results)
+
+    @property
+    def plane(self) -> Gaia | None:
+        """The GAIA plane of the mean flows; None with fewer than three measures or methods, when it shows nothing."""
+        if len(self.study.measures) < 3 or len(self.order) < 3:
+            return None
+        any_result = next(iter(self.fusion.results.values()))
+        return replace(any_result, unicriterion=self.mean_flows, weights=self.fusion.weights.mean()).gaia()
+
+    # ---- measures --------------------------------------------------------------------------------------------------------
+
+    @property
+    def weights_long(self) -> pd.DataFrame:
+        """One row a dataset and measure."""
+        weights = self.fusion.weights.rename_axis(index="dataset", columns="measure")
+        return weights.stack().rename("weight").reset_index()
+
+    @property
+    def measures(self) -> pd.DataFrame:
+        """One row a measure: what it is, who leads by it, and its own tests."""
+        tests = self.measure_tests
+        return pd.DataFrame(
+            {
+                "measure": tests.index,
+                "direction": tests["direction"].to_numpy(),
+                "family": [MEASURES[m].family if m in MEASURES else None for m in tests.index],
+                "source": [MEASURES[m].source if m in MEASURES else None for m in tests.index],
+                **{name: tests[name].to_numpy() for name in ("leader", "mean_rank", "friedman_pvalue", "iman_davenport_pvalue")},
+            }
+        )
+
+    @property
+    def correlations(self) -> pd.DataFrame:
+        """One row a pair of measures: their mean absolute correlation, and whether it makes one of them redundant."""
+        columns = ["measure_a", "measure_b", "correlation", "redundant"]
+        if self.redundancy is None:
+            return pd.DataFrame(columns=columns)
+        matrix = self.redundancy.correlation
+        a, b = np.triu_indices(len(matrix), 1)
+        value = matrix.to_numpy()[a, b]
+        redundant = value > self.redundancy.threshold
+        return pd.DataFrame(dict(zip(columns, (matrix.index[a], matrix.index[b], value, redundant), strict=True)))
+
+    @property
+    def values_long(self) -> pd.DataFrame:
+        """The values that were fused, one row each; gaps hold what the policy gave them."""
+        values = self.study.values.rename_axis(["dataset", "method"]).reset_index()
+        long = values.melt(["dataset", "method"], var_name="measure", value_name="value")
+        return long[["measure", "dataset", "method", "value"]]
+
+    # ---- stability -------------------------------------------------------------------------------------------------------
+
+    @property
+    def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
+        """The fused ranking under other choices, each once; see `Sensitivity.scenarios`. Empty where that was not examined."""
+        return {} if self.stability is None else self.stability.sensitivity.scenarios
+
+    def survivals(self) -> Survivals | None:
+        """What the lead of the best method in the fused ranking survives; None where its stability was not examined."""
+        if self.stability is None:
+            return None
+        measures, found = self.study.measures, self.stability
+        return survivals(found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures))
 
 
 def compare(
@@ -181,7 +374,8 @@ def compare(
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
     test : {"auto", "wilcoxon", "nemenyi"}
-        Which test decides about pairs. "auto": Wilcoxon's signed ranks where they can reject at all, else Nemenyi.
+        Which test decides about pairs. "auto": Wilcoxon's signed ranks where they can reject at all, else Nemenyi (with a
+        control Bonferroni-Dunn).
     correction : str
         Correction of the pairwise p-values for their number.
     control : str, optional
@@ -215,7 +409,7 @@ def compare(
     >>> compare(Study.from_frame(frame)).leader
     'b'
     """
-    one_of(test, "test", TESTS)
+    one_of(test, "test", asked_names())
     probability(alpha, "alpha")
     if len(study.methods) < 2:
         found = f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
@@ -228,10 +422,9 @@ def compare(
     fusion = fuse(study, **choices)
     full = fusion.study
     table, ranks = _tested(fusion, on)
-    order = list(ranks.mean().sort_values(kind="stable").index)
     absent: dict[str, str] = {}
 
-    tests = _tests_over_datasets(table, ranks, order, alpha, ties, test, correction, control, absent)
+    tests = _tests_over_datasets(Tested(table, ranks, alpha, correction, control), ties, test, absent)
     said = tests.pop("said")
     skillings = None
     if on != FUSED and study.cells(on).isna().any(axis=None):
@@ -257,14 +450,14 @@ def compare(
     along = None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
     beyond = None
     if rope is not None:
-        beyond = certainty(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
+        beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
         "control": control, "threshold": threshold, "n_draws": n_draws, "seed": seed,
         "rope": rope, "over_folds": dict(over_folds or {}),
     }
     return Comparison(
-        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=order, skillings_mack=skillings,
+        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks), skillings_mack=skillings,
         measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
         profiles=along, beyond=beyond,
         doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
@@ -311,35 +504,20 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
 
 
-def _tests_over_datasets(
-    table: pd.DataFrame, ranks: pd.DataFrame, order: list[str], alpha: float, ties: str, test: str, correction: str,
-    control: str | None, absent: dict[str, str],
-) -> dict[str, Any]:
-    n_datasets, n_methods = ranks.shape
-    out: dict[str, Any] = {
-        "friedman": None, "nemenyi": None, "pairwise": None, "feasibility": None, "decides": "none", "separated": [],
-    }
+def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:
+    """The fields of `Comparison` that hold tests over datasets and what follows from them, and what forming the groups warned."""
+    n_datasets, order = len(tested.ranks), _order(tested.ranks)
+    out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
         absent |= dict.fromkeys(("friedman", "nemenyi", "pairwise"), reason)
         out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."
     else:
-        possible = feasibility(n_datasets, n_methods, alpha=alpha, correction=correction, control=control is not None)
-        pairwise = wilcoxon_pairs(table, correction=correction, control=control, alpha=alpha)
-        posthoc = nemenyi(ranks, alpha) if control is None else bonferroni_dunn(ranks, control, alpha)
-        omnibus = friedman(ranks, ties=ties)
-        out |= {"friedman": omnibus, "nemenyi": posthoc, "pairwise": pairwise, "feasibility": possible}
-        if test == "wilcoxon" or (test == "auto" and possible.can_reject):
-            out["decides"], out["separated"] = "wilcoxon", list(pairwise.significant_pairs)
-            pairs = "every pair" if control is None else f"every pair with {control}"
-            out["decision"] = f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({correction})."
-        else:
-            out["decides"], out["separated"] = "nemenyi", list(posthoc.significant_pairs)
-            name = "Nemenyi's test" if control is None else "The Bonferroni-Dunn test"
-            why = "as asked" if test == "nemenyi" else "because pairwise signed-rank tests could not reject anything here"
-            out["decision"] = f"{name} on mean ranks, {why}."
+        out["friedman"] = friedman(tested.ranks, ties=ties)
+        out["posthoc"] = tuple(make(tested, test))
+        out["deciding"], out["decision"] = deciding(out["posthoc"], test)
     apart = pd.DataFrame(False, index=order, columns=order)
-    for better, worse in out["separated"]:
+    for better, worse in out["deciding"].result.significant_pairs if out["deciding"] else ():
         apart.loc[better, worse] = apart.loc[worse, better] = True
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -347,6 +525,11 @@ def _tests_over_datasets(
     out["said"] = [str(w.message) for w in said]
     out["letters"] = letters(out["cliques"], order)
     return out
+
+
+def _order(ranks: pd.DataFrame) -> list[str]:
+    """The methods by mean rank, best first."""
+    return list(ranks.mean().sort_values(kind="stable").index)
 
 
 def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -382,11 +565,9 @@ def _doubts(
         )
     parts = (fusion, redundant, sure and sure.dethrone)
     doubts += [*study.notes, *left_out(study.excluded), *(w for part in parts if part is not None for w in part.warnings), *said]
-    for key in ("friedman", "nemenyi", "pairwise"):
-        doubts += getattr(tests[key], "warnings", ())
-    if tests["feasibility"] is not None:  # the verdict says this already
-        doubts = [d for d in doubts if d != tests["feasibility"].message]
-    omnibus = tests["friedman"]
-    if omnibus is not None and tests["separated"] and omnibus.best_pvalue > tests["nemenyi"].alpha:
+    omnibus, decides = tests["friedman"], tests["deciding"]
+    doubts += getattr(omnibus, "warnings", ())
+    doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
+    if decides is not None and decides.result.significant_pairs and omnibus.best_pvalue > decides.result.alpha:
         doubts.append("Pairs are separated although the Friedman test over all methods finds no difference.")
     return tuple(dict.fromkeys(doubts))

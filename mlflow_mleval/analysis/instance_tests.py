@@ -17,9 +17,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import ALTERNATIVES, EXACT_DATASETS, NOISE, adjust, share_at_most
+from mlflow_mleval.analysis.paired import NOISE, adjust
+from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import one_of, probability, unique_names
 
 Array = NDArray[np.float64]
@@ -112,7 +114,7 @@ def sign_test(k: int, n: int, alternative: str = "two-sided", alpha: float = 0.0
 
 
 @dataclass(frozen=True)
-class InstanceTests:
+class InstanceTests(Reported):
     """Tests of every pair of methods over the instances of one test set.
 
     Attributes
@@ -145,6 +147,11 @@ class InstanceTests:
     n_draws: int
     seed: int
     warnings: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> pd.DataFrame:
+        """The rows of `table`, separated ones first, then by the p-value of the permutation test."""
+        return self.table.sort_values(["significant", "permutation_pvalue"], ascending=[False, True], kind="stable")
 
     def verdict(self) -> str:
         """What the tests say, in a sentence, and what they do not."""

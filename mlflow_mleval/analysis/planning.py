@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, feasibility, moments, pair_differences
+from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
+from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, pair_differences
+from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import one_of, probability
 
@@ -112,7 +113,7 @@ def equivalence(
     frame, a, b, difference, noise = pair_differences(table, minimize)
     n = len(frame)
     mean, deviation = moments(difference, noise)
-    error = deviation * np.sqrt(1 / n + (ratio or 0.0))
+    error = deviation * np.sqrt(variance_factor(n, ratio))
 
     def beyond(distance: Array) -> Array:
         certain = np.where(distance > 0, np.inf, -np.inf)
@@ -160,7 +161,7 @@ def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None,
     if (n < 2).any():
         raise ValueError(f"`n` must be at least 2, got {n.min():g}. One difference has no variation.")
     limit = special.stdtrit(n - 1, 1 - alpha / 2)
-    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(1 / n + (checked_ratio(ratio) or 0.0))
+    shift = np.abs(np.asarray(effect, dtype=float)) / np.sqrt(variance_factor(n, checked_ratio(ratio)))
     certain = np.isinf(shift)
     shift = np.where(certain, 0.0, shift)
     # nctdtr has NaN for some chances that are too small for floats
@@ -317,7 +318,7 @@ def plan(
     n, m = frame.shape
     level = alpha if correction == "none" else alpha / len(a)
     mean, deviation = moments(difference, noise)
-    unit = np.sqrt(1 / n + (ratio or 0.0))
+    unit = np.sqrt(variance_factor(n, ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
     bounds = [_noncentrality(effect / unit, n - 1, share) * unit for share in (1 - alpha / 2, alpha / 2)]

@@ -1,4 +1,4 @@
-"""Tests on ranks over datasets: Friedman, Iman-Davenport, Nemenyi, Bonferroni-Dunn, Skillings-Mack; Kendall's tau."""
+"""Tests on ranks over datasets: Friedman, Iman-Davenport, Skillings-Mack; Kendall's tau."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse, stats
-from scipy.interpolate import make_interp_spline
-from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
-from scipy.special import ndtr
 
 from mlflow_mleval.naming import some
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import one_of
 
 TIES = ("correct", "ignore")
-#: Step of the table that range_sf interpolates, and where the chance is below 1e-260 for any number of methods in use.
-RANGE_STEP, RANGE_MAX = 0.02, 50.0
 #: By number of methods, up to how many datasets Friedman's p-value is exact. There the F rejects up to .19 of true hypotheses at
 #: .05; beyond, at most .067 on two datasets and .061 on more.
 EXACT_DATASETS = {2: 10, 3: 10, 4: 10, 5: 4, 6: 3, 7: 2}
@@ -66,48 +61,6 @@ class FriedmanResult:
     def best_pvalue(self) -> float:
         """The exact p-value where there is one, else that of Iman and Davenport."""
         return self.iman_davenport_pvalue if self.exact_pvalue is None else self.exact_pvalue
-
-
-@dataclass(frozen=True)
-class NemenyiResult:
-    """Differences of mean ranks, over all pairs (Nemenyi) or against a control (Bonferroni-Dunn).
-
-    Attributes
-    ----------
-    critical_difference : float
-        Mean ranks that differ by at least this much are significantly different at `alpha`.
-    pvalues : pandas.DataFrame
-        Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
-    mean_ranks : pandas.Series
-        1 is best.
-    alpha : float
-    n_datasets, n_methods : int
-    control : hashable or None
-        The method that all others are compared with; None for all pairs.
-    warnings : tuple of str
-    """
-
-    critical_difference: float
-    pvalues: pd.DataFrame
-    mean_ranks: pd.Series
-    alpha: float
-    n_datasets: int
-    n_methods: int
-    control: Hashable | None = None
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def significant(self) -> pd.DataFrame:
-        """Methods x methods: whether the test separates the pair."""
-        return self.pvalues <= self.alpha
-
-    @property
-    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
-        """The separated pairs as (better, worse), the best methods first."""
-        order = np.argsort(self.mean_ranks.to_numpy(), kind="stable")
-        better, worse = np.nonzero(np.triu(self.significant.to_numpy()[np.ix_(order, order)], 1))
-        names = self.mean_ranks.index[order]
-        return list(zip(names[better], names[worse], strict=True))
 
 
 @dataclass(frozen=True)
@@ -172,7 +125,7 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
         raise TypeError(f"`{name}` must hold numbers, got {error}. Pass one number a cell.") from None
 
 
-def _doubled_ranks(table: pd.DataFrame) -> np.ndarray:
+def doubled_ranks(table: pd.DataFrame) -> np.ndarray:
     """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are exact."""
     return np.rint(2 * stats.rankdata(table.to_numpy(), axis=1)).astype(np.int64)
 
@@ -206,7 +159,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     """
     one_of(ties, "ties", TIES)
     table = complete_table(ranks, "ranks")
-    doubled = _doubled_ranks(table)
+    doubled = doubled_ranks(table)
     n, m = doubled.shape
     between = int(((doubled.sum(axis=0) - n * (m + 1)) ** 2).sum())
     total = int((doubled**2).sum()) - n * m * (m + 1) ** 2
@@ -237,7 +190,7 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         iman_davenport_pvalue=float(stats.f.sf(f, *f_df)),
         iman_davenport_df=f_df,
         exact_pvalue=exact,
-        mean_ranks=_mean_ranks(doubled, table),
+        mean_ranks=mean_ranks(doubled, table),
         n_datasets=n,
         n_methods=m,
         ties=ties,
@@ -268,7 +221,8 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
     return ((sums - n * (m + 1)) ** 2).sum(axis=1), share
 
 
-def _mean_ranks(doubled: np.ndarray, table: pd.DataFrame) -> pd.Series:
+def mean_ranks(doubled: np.ndarray, table: pd.DataFrame) -> pd.Series:
+    """Mean rank of each method, from ranks that are doubled."""
     return pd.Series(doubled.sum(axis=0) / (2 * len(doubled)), index=table.columns, name="mean_rank")
 
 
@@ -279,140 +233,6 @@ def _unanimous(row: np.ndarray, n: int) -> str:
     return (
         f"All {n} datasets rank the methods alike, so the Iman-Davenport F is infinite and its p-value 0; "
         f"counting orders, the chance of that is 10^{exponent:.1f}."
-    )
-
-
-def range_sf(q: ArrayLike, m: int) -> np.ndarray:
-    r"""Chance that the range of m independent standard normals exceeds q: the studentised range at infinite degrees.
-
-    :math:`m \int \varphi(z) \{\Phi(z)^{m-1} - [\Phi(z) - \Phi(z-q)]^{m-1}\} dz` by the trapezoidal rule, which converges
-    exponentially here; nothing cancels, so small tails keep their digits. Many values are interpolated (degree 7, step
-    0.02, in the logarithm). Both agree with the integral to 1e-11 relative.
-
-    >>> round(float(range_sf(3.314493, 3)), 6)
-    0.05
-    """
-    q = np.abs(np.asarray(q, dtype=float))
-    top = min(float(q.max(initial=0.0)), RANGE_MAX)
-    knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
-    if q.size <= knots.size:
-        return _range_sf(q.ravel(), m).reshape(q.shape)
-    curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
-    return np.where(q > RANGE_MAX, 0.0, np.minimum(np.exp(curve(np.minimum(q, RANGE_MAX))), 1.0))
-
-
-def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
-    z = np.arange(-8.0, 38.0, 0.05)
-    log_phi = np.log(ndtr(z))
-    weight = 0.05 * m * np.exp(-(z**2) / 2 + (m - 1) * log_phi) / np.sqrt(2 * np.pi)
-    out = np.empty(len(q))
-    for start in range(0, len(q), 256):
-        part = slice(start, start + 256)
-        share = np.minimum(ndtr(z - q[part, None]) / ndtr(z), 1.0)
-        with np.errstate(divide="ignore"):
-            out[part] = -np.expm1((m - 1) * np.log1p(-share)) @ weight
-    return np.minimum(out, 1.0)
-
-
-@lru_cache(maxsize=64)
-def _range_isf(alpha: float, m: int) -> float:
-    """The range that m independent standard normals exceed with chance alpha."""
-    return float(brentq(lambda x: float(range_sf(x, m)) - alpha, 0.0, RANGE_MAX, xtol=1e-13))
-
-
-def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResult:
-    r"""Compare all pairs of methods by their mean ranks (Nemenyi 1963; Demšar 2006).
-
-    :math:`CD = q_\alpha \sqrt{m(m+1)/(6D)}` with :math:`q_\alpha` the studentised range at infinite degrees of freedom over
-    the square root of 2. Note that the verdict on a pair depends on which other methods are in the table (Benavoli et al.
-    2016).
-
-    Parameters
-    ----------
-    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
-        Ranks, or any values of which the smaller is better; each row is ranked, ties averaged.
-    alpha : float
-        Family-wise significance level.
-
-    Raises
-    ------
-    ValueError
-        Fewer than two datasets or methods, empty cells, `alpha` outside (0, 1).
-
-    Examples
-    --------
-    >>> result = nemenyi(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]))
-    >>> round(result.critical_difference, 4), result.significant_pairs
-    (1.1719, [('a', 'c')])
-    """
-    probability(alpha, "alpha")
-    table = complete_table(ranks, "ranks")
-    doubled = _doubled_ranks(table)
-    n, m = doubled.shape
-    unit = np.sqrt(m * (m + 1) / (12 * n))
-    sums = doubled.sum(axis=0)
-    gaps, where = _distinct(np.abs(sums[:, None] - sums))
-    pvalues = range_sf(gaps / (2 * n * unit), m)[where]
-    return NemenyiResult(
-        critical_difference=float(_range_isf(alpha, m) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=_mean_ranks(doubled, table),
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-    )
-
-
-def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct non-negative integers in an array, and where each cell finds its own among them."""
-    seen = np.zeros(int(values.max()) + 1, dtype=bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
-
-
-def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05) -> NemenyiResult:
-    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006).
-
-    :math:`CD = z_{\alpha/(2(m-1))} \sqrt{m(m+1)/(6D)}`; p-values are two-sided normal, times the m - 1 comparisons.
-
-    Parameters
-    ----------
-    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
-        Ranks, or any values of which the smaller is better.
-    control : hashable
-        Name of the column that all others are compared with.
-    alpha : float
-        Family-wise significance level.
-
-    Raises
-    ------
-    ValueError
-        As `nemenyi`; also an unknown control.
-
-    Examples
-    --------
-    >>> result = bonferroni_dunn(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]), control="c")
-    >>> round(result.critical_difference, 4), result.significant_pairs
-    (1.1207, [('a', 'c')])
-    """
-    probability(alpha, "alpha")
-    table = complete_table(ranks, "ranks")
-    at = column_of(control, table)
-    doubled = _doubled_ranks(table)
-    n, m = doubled.shape
-    unit = np.sqrt(m * (m + 1) / (6 * n))
-    mean = _mean_ranks(doubled, table)
-    pvalues = np.full((m, m), np.nan)
-    against = np.minimum(1.0, (m - 1) * 2 * stats.norm.sf(np.abs(mean - mean.iloc[at]) / unit))
-    pvalues[at] = pvalues[:, at] = against
-    return NemenyiResult(
-        critical_difference=float(stats.norm.isf(alpha / (2 * (m - 1))) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        control=control,
     )
 
 

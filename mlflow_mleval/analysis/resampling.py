@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio
-from mlflow_mleval.analysis.folds.fold_runs import recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
+from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import pair_differences
 from mlflow_mleval.analysis.promethee import promethee
@@ -317,7 +317,7 @@ def bootstrap_ranks(
         assumed += [] if how.known or ratio is not None else [dataset]
         differing += [] if unpaired(runs, having)[0] is None else [dataset]
         weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_draws) / n_folds
-        spread = np.sqrt((1 + n_folds * ratios[dataset]) * n_folds / (n_folds - 1))
+        spread = np.sqrt(n_folds * variance_factor(n_folds, how.ratio) * n_folds / (n_folds - 1))
         moved = spread * np.einsum("dr,irj->dij", weights, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
         for draw in range(n_draws):

@@ -140,6 +140,13 @@ class Sensitivity:
     table: pd.DataFrame
     impossible: dict[str, str]
 
+    @property
+    def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
+        """By (varies, preference, weights, missing) the rows of what was tried, each once: what was asked for, policies, rest."""
+        keys, table = ["varies", "preference", "weights", "missing"], self.table
+        parts = {key: part for key, part in table.groupby(keys, sort=False) if not (key[0] == "policy" and part["chosen"].all())}
+        return dict(sorted(parts.items(), key=lambda item: (not item[1]["chosen"].all(), item[0][0] != "policy")))
+
 
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
     """How far the weight of each measure may move before the leader, or the order, by mean rank changes.

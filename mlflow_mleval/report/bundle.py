@@ -12,7 +12,6 @@ from mlflow_mleval.report.html import render_html
 from mlflow_mleval.report.latex import render_latex
 from mlflow_mleval.report.markdown import render_markdown
 from mlflow_mleval.report.pairs_text import pairs_verdict
-from mlflow_mleval.report.profiles_text import profile_frames
 from mlflow_mleval.report.tables import render_csv, report_tables, to_csv
 from mlflow_mleval.report.terminal import render_pairs, render_terminal
 from mlflow_mleval.report.words import verdict
@@ -43,6 +42,6 @@ def render(comparison: Comparison, provenance: Mapping[str, Any], *, what: str, 
 
 def data_files(comparison: Comparison, provenance: Mapping[str, Any]) -> dict[str, str]:
     """File name to content: report.json, and every table as CSV. MLflow's viewer offers no downloads, so they lie beside."""
-    frames = {**fold_frames(comparison.folds), **profile_frames(comparison.profiles)}
+    frames = {**fold_frames(comparison.folds), **(comparison.profiles.frames if comparison.profiles is not None else {})}
     more = {f"{name}.csv": to_csv(frame) for name, frame in frames.items()}
     return {"report.json": to_json(as_dict(comparison, provenance)), **report_tables(comparison), **more}

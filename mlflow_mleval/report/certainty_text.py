@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.bayes import FEW, BayesResult
-from mlflow_mleval.analysis.beyond_pvalues import Certainty, FoldCertainty
-from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.planning import EquivalenceResult, Plan
+from mlflow_mleval.analysis.bayes import FEW
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
+from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.escape import NONE, aligned, fixed, number, pvalue
 from mlflow_mleval.report.tables import Column, ReaderTable
 from mlflow_mleval.report.words import NOT_TRUSTED, capitalised, count, listed
@@ -23,7 +22,7 @@ DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided
 def certainty_sentences(c: Comparison) -> list[str]:
     """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
     found = c.beyond
-    what = "net flow φ" if c.on == FUSED else c.on
+    what = c.compared
     parts = (found.bayes, found.equivalence, found.plan, found.ranks, found.bootstrap)
     said = [capitalised(part.verdict(), c.order) for part in parts if part is not None]
     said.insert(0, f"Differences of {what} up to {number(found.rope)} count as too small to matter.")
@@ -37,15 +36,13 @@ def certainty_sentences(c: Comparison) -> list[str]:
     return [*said, *(f"Not computed: {listed(which, most=6)} ({reason.rstrip('.')})." for reason, which in reasons.items())]
 
 
-def pairs_table(
-    bayes: BayesResult, same: EquivalenceResult | None, planned: Plan, order: Sequence[str], what: str, top: int | None = None
-) -> ReaderTable:
+def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, top: int | None = None) -> ReaderTable:
     """The pairs for readers, the better one by mean rank first: probabilities, equivalence, and what it would take.
 
     Parameters
     ----------
-    bayes, same, planned
-        Rows of the same pairs in the same order.
+    found
+        With its tests.
     order : sequence of str
         Methods, best first.
     what : str
@@ -53,19 +50,8 @@ def pairs_table(
     top : int, optional
         Show this many pairs: the least certain last.
     """
-    table = bayes.table.copy()
-    table["equivalence_p"] = np.nan if same is None else same.table["pvalue_corrected"]
-    table[["needed", "needed_low", "needed_high"]] = planned.table[["needed", "needed_low", "needed_high"]]
-    place = {m: i for i, m in enumerate(order)}
-    turned = table["method_a"].map(place) > table["method_b"].map(place)
-    swap = {"method_a": "method_b", "p_a": "p_b", "low": "high"}
-    swap |= {b: a for a, b in swap.items()}
-    other = table.rename(columns=swap)
-    other[["mean_difference", "low", "high"]] *= -1
-    other["decision"] = other["decision"].replace({"a": "b", "b": "a"})
-    table = pd.concat([table[~turned], other.loc[turned, table.columns]])
-    table["sure"] = table[["p_a", "p_equivalent", "p_b"]].max(axis=1)
-    shown = table.sort_values("sure", ascending=False, kind="stable").head(top)
+    bayes, planned, table = found.bayes, found.plan, found.pair_table(order)
+    shown = table.head(top)
     interval = np.array(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3)).reshape(-1, 3)
     span = [_span(*row) for row in shown[["needed", "needed_low", "needed_high"]].to_numpy()]
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
@@ -87,13 +73,13 @@ def pairs_table(
                f"observed one, and from the largest to the smallest effect that the data allow; there are {planned.n}. "
                "∞: no number is enough."),
     ]  # fmt: skip
-    if same is not None:
+    if found.equivalence is not None:
         columns.insert(-1, Column("equivalent p", [pvalue(p, bare=True) for p in shown["equivalence_p"]], keep=1,
                                   note="Equivalent p: two one-sided tests, corrected for the number of pairs."))  # fmt: skip
     return ReaderTable(columns, len(table))
 
 
-def ranks_table(found: Certainty) -> ReaderTable:
+def ranks_table(found: BeyondPvalues) -> ReaderTable:
     """The ranks that the data allow, by method: over datasets, and where there are folds when they are drawn again."""
     first = found.ranks.table if found.ranks is not None else found.bootstrap.table
     methods = list(first.index)
@@ -137,7 +123,7 @@ def certainty_dict(c: Comparison) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def fold_sentence(dataset: str, measure: str, found: FoldCertainty) -> str:
+def fold_sentence(dataset: str, measure: str, found: FoldBeyond) -> str:
     """How many pairs are decided on one measure over the folds of one dataset, and how many folds would do."""
     decided = found.bayes.table["decision"].value_counts()
     differ, same = decided.get("a", 0) + decided.get("b", 0), decided.get("equivalent", 0)

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.comparison import FLOWS, Comparison
 from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.report.certainty_text import certainty_dict
 from mlflow_mleval.report.folds_text import folds_dict
 from mlflow_mleval.report.profiles_text import profiles_dict
-from mlflow_mleval.report.tables import FLOWS, measures_frame, pairs_frame, ranking_frame
 from mlflow_mleval.report.words import verdict
 
 SCHEMA_VERSION = 1
@@ -102,7 +101,7 @@ def as_dict(comparison: Comparison, provenance: Mapping[str, Any] | None = None)
             "verdict": verdict(c),
             "doubts": c.doubts,
             "absent": c.absent,
-            "ranking": ranking_frame(c),
+            "ranking": c.ranking,
             "datasets": {name: _flows(result.flows) for name, result in c.fusion.results.items()},
             "promethee": {name: _promethee(result) for name, result in c.fusion.results.items()},
             "weights": c.fusion.weights.to_dict(orient="index"),
@@ -115,7 +114,7 @@ def as_dict(comparison: Comparison, provenance: Mapping[str, Any] | None = None)
             "decision": c.decision,
             "separated": c.separated,
             "cliques": c.cliques,
-            "measures": measures_frame(c),
+            "measures": c.measures,
             "concordance": c.concordance.to_dict(orient="index"),
             "redundancy": _redundancy(c),
             "stability": _stability(c),
@@ -214,7 +213,7 @@ def _pairwise(c: Comparison) -> dict[str, Any] | None:
     return {
         "test": "wilcoxon",
         **{name: getattr(test, name) for name in names},
-        "pairs": pairs_frame(c),
+        "pairs": c.pairs,
         "warnings": test.warnings,
     }
 

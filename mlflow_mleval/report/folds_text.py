@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.report.escape import aligned, number, pvalue
 from mlflow_mleval.report.tables import Column, ReaderTable
@@ -38,17 +37,12 @@ def headline_test(found: FoldComparison) -> str:
 
     The name says on how many measures at once: one makes it a t test.
     """
-    if isinstance(found.tests, FiveByTwoPairs):
+    if found.is_five_by_two:
         return "the combined 5x2 cv F test"
     several = len(found.measures) > 1
     name = "Hotelling's T²" if several else "Student's t"
     name = f"{name} of {'paired' if found.paired else 'unpaired'} folds"
     return name if found.protocol.ratio is None else f"{name} (corrected for shared training data)"
-
-
-def order(found: FoldComparison) -> list[str]:
-    """The methods by their mean rank over the tested measures, best first."""
-    return list(found.letters)
 
 
 def sentences(found: FoldComparison) -> list[str]:
@@ -66,7 +60,7 @@ def _pairs(found: FoldComparison) -> list[str]:
     )
     if tested < total:
         text += f"; {count(total - tested, 'pair')} could not be tested"
-    if "naive" not in found.refusals and found.protocol.ratio is not None and not isinstance(found.tests, FiveByTwoPairs):
+    if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         same = naive == int(table["significant"].sum())
         text += "; so many without that correction, too" if same else f"; without that correction it would be {naive}"
@@ -137,7 +131,7 @@ def _refused(found: FoldComparison) -> list[str]:
 
 def explain(found: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for those that are used."""
-    shared = found.protocol.ratio is not None and not isinstance(found.tests, FiveByTwoPairs)
+    shared = found.shares_training
     rows = [
         (
             True,
@@ -174,31 +168,11 @@ def explain(found: FoldComparison) -> list[tuple[str, str]]:
     return [(word, text) for used, word, text in rows if used]
 
 
-def pairs_rows(found: FoldComparison) -> pd.DataFrame:
-    """The pairs, the better method by mean rank first: separated ones first, then by p-value.
-
-    Beside the columns of `FoldComparison.pairs`: `carried`, the measures that carry the difference with + where the first is
-    better and − where the second is.
-    """
-    place = {m: i for i, m in enumerate(order(found))}
-    table = found.pairs.copy()
-    turned = (table["method_a"].map(place) > table["method_b"].map(place)).to_numpy()
-    post = found.posthoc
-    won = post["better"].to_numpy(dtype=object).reshape(len(table), -1)
-    first = np.where(turned, table["method_b"], table["method_a"])
-    signs = np.where(won == "", "", np.where(won == first[:, None], "+", "−"))
-    named = [" ".join(s + m for s, m in zip(row, found.measures, strict=True) if s) for row in signs]
-    table["carried"] = np.where(table["significant"], [text or "a combination" for text in named], "")
-    table.loc[turned, ["method_a", "method_b"]] = table.loc[turned, ["method_b", "method_a"]].to_numpy()
-    keys = table.assign(k=~table["significant"], a=table["method_a"].map(place), b=table["method_b"].map(place))
-    return table.loc[keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index].reset_index(drop=True)
-
-
 def pairs_table(found: FoldComparison, top: int | None = None) -> ReaderTable:
     """The pairs for readers."""
-    rows = pairs_rows(found)
+    rows = found.ordered_pairs
     shown = rows.head(top)
-    five = isinstance(found.tests, FiveByTwoPairs)
+    five = found.is_five_by_two
     both = shown["naive_pvalue"].notna().any() and found.protocol.ratio is not None and not five
     apart = np.where(shown["pvalue"].isna(), "not tested", np.where(shown["significant"], "yes", "no"))
     marked = [text if fine else f"{text} {NOT_TRUSTED}" for text, fine in zip(apart, shown["reliable"], strict=True)]
@@ -223,7 +197,7 @@ def pairs_table(found: FoldComparison, top: int | None = None) -> ReaderTable:
 
 def means_table(found: FoldComparison, top: int | None = None) -> ReaderTable:
     """Means over folds with their intervals and the groups, best mean rank first."""
-    shown = order(found)[:top]
+    shown = found.order[:top]
     columns = [Column("method", shown, "<", name=True)]
     ordered = "The best mean rank over these measures comes first." if len(found.measures) > 1 else "The best comes first."
     for i, m in enumerate(found.measures):
@@ -272,12 +246,6 @@ def overview_table(folds: Folds) -> ReaderTable:
         Column("doubt", trust, "<"),
     ]
     return ReaderTable(columns, len(found))
-
-
-def doubts(found: FoldComparison) -> list[str]:
-    """What a reader must know before believing the verdicts, without what the sentences say already."""
-    refused = set(found.refusals.values())
-    return [text for text in found.warnings if text not in refused]
 
 
 def folds_dict(found: FoldComparison) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report import profiles_text
 from mlflow_mleval.report.certainty_text import certainty_sentences
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten
-from mlflow_mleval.report.folds_text import Folds, doubts, means_table, sentences
+from mlflow_mleval.report.folds_text import Folds, means_table, sentences
 from mlflow_mleval.report.folds_text import pairs_table as fold_pairs_table
 from mlflow_mleval.report.pairs_text import omnibus, pairs_verdict
 from mlflow_mleval.report.tables import ReaderTable, pairs_table, ranking_table
@@ -62,7 +62,7 @@ def folds_markdown(folds: Folds) -> list[str]:
     for dataset, found in folds.items():
         parts += [f"## By fold: {markdown(listed([dataset]))}", *map(markdown, sentences(found))]
         parts += [*table_parts(means_table(found, METHODS), "methods"), *table_parts(fold_pairs_table(found, PAIRS), "pairs")]
-        if said := doubts(found):
+        if said := found.doubts:
             parts.append(points(said))
     return parts
 

@@ -12,7 +12,6 @@ from mlflow_mleval.report.data import SCHEMA_VERSION, plain, to_json
 from mlflow_mleval.report.escape import markdown, wrap
 from mlflow_mleval.report.folds_text import (
     Folds,
-    doubts,
     fold_frames,
     folds_dict,
     means_table,
@@ -59,7 +58,7 @@ def render_folds_terminal(
         if len(found.measures) > 1:
             lines += ["", "By each measure alone"]
             lines += [line for head, text in orderings_table(found).rows for line in wrap(f"{head}: ", text, width)]
-        if said := doubts(found):
+        if said := found.doubts:
             lines += ["", "Doubts", *(line for text in said for line in wrap("- ", text, width))]
         lines.append("")
     lines += [line for dataset, why in absent.items() for line in wrap("", f"{listed([dataset])} was not tested: {why}", width)]

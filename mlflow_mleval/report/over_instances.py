@@ -26,7 +26,7 @@ ROWS, ALL_ROWS = 30, 500
 
 def instances_table(found: InstanceTests, top: int | None = None) -> ReaderTable:
     """One row a pair and measure, separated ones first."""
-    rows = found.table.sort_values(["significant", "permutation_pvalue"], ascending=[False, True], kind="stable")
+    rows = found.ordered
     shown = rows.head(top)
     share = zip(shown["wins"], shown["ties"], shown["losses"], strict=True)
     interval = list(zip(*[iter(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3))] * 3, strict=True))

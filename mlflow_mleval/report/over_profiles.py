@@ -16,10 +16,8 @@ from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.profiles_text import (
     KINDS,
     awareness_table,
-    datasets_of,
     left_out,
     main_table,
-    patterns,
     profiles_dict,
     sentences,
 )
@@ -47,7 +45,7 @@ def render_profiles(found: ProfileComparison, provenance: Mapping[str, Any], for
         Columns of the terminal.
     """
     if format == "csv":
-        return to_csv(patterns(found))
+        return to_csv(found.patterns)
     if format == "json":
         record = {"schema_version": SCHEMA_VERSION, "profiles": profiles_dict(found), "provenance": provenance}
         return to_json(plain(record))
@@ -57,10 +55,10 @@ def render_profiles(found: ProfileComparison, provenance: Mapping[str, Any], for
         return "\n\n".join([HEAD, *profiles_latex(found), made_from(provenance)]) + "\n"
     if format == "html":
         methods = found.curves.index.get_level_values("method").unique()
-        prose = marked({*methods, *datasets_of(found)})
-        title = f"Loss profiles of {count(len(methods), 'method')} on {count(len(datasets_of(found)), 'dataset')}"
+        prose = marked({*methods, *found.datasets})
+        title = f"Loss profiles of {count(len(methods), 'method')} on {count(len(found.datasets), 'dataset')}"
         sections = [profiles_section(found, prose), Section("provenance", "Made from", [Text([origin(provenance)])])]
-        about = f"{KINDS[found.options['kind']]} · {found.options['family']} family · {listed(datasets_of(found))}"
+        about = f"{KINDS[found.options['kind']]} · {found.options['family']} family · {listed(found.datasets)}"
         return render_page(title, about, sections, str(provenance.get("time") or ""))
     return _terminal(found, provenance, width)
 

@@ -22,10 +22,10 @@ def pairs_verdict(comparison: Comparison) -> list[Sentence]:
     """
     c = comparison
     folds = [s for s in verdict(c) if s.rests_on == ("folds",)]
-    if c.decides == "none":
+    if c.deciding is None:
         return [Sentence(c.decision, ("absent", "decision")), *folds]
     possible = Sentence(f"By signed ranks, {c.feasibility.message}", ("feasibility",))
-    if not joined(c):
+    if not c.letters_apply:
         return [possible, *(s for s in verdict(c) if "separated" in s.rests_on), *folds]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
@@ -33,11 +33,6 @@ def pairs_verdict(comparison: Comparison) -> list[Sentence]:
     found = f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}" if pairs else f"separates none of {total}"
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
     return [possible, apart, *([Sentence(describe_cliques(c), ("cliques", "separated"))] if pairs else []), *folds]
-
-
-def joined(comparison: Comparison) -> bool:
-    """Whether letters say something: a test decides, and it compared all pairs."""
-    return comparison.decides != "none" and comparison.options["control"] is None
 
 
 def exact(found: FriedmanResult) -> str:

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.cliques import cliques, letters
-from mlflow_mleval.analysis.profile_comparison import ProfileComparison
+from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
 from mlflow_mleval.report.escape import aligned, fixed, number
 from mlflow_mleval.report.figures.profile_lines import SUMMARIES
 from mlflow_mleval.report.tables import Column, ReaderTable
@@ -39,79 +38,8 @@ NOISE = 1e-9
 POINTS = 8
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
-#: What happens on the datasets of a pair.
-_WHERE = ("overtaken", "overtakes", "ahead", "behind", "mixed", "tied", "certain")
 #: How the summaries are called.
 NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
-
-
-# ---- who is ahead where ------------------------------------------------------------------------------------------------
-
-
-def patterns(found: ProfileComparison) -> pd.DataFrame:
-    """Who is ahead at either end: one row a dataset and pair, the method that is ahead at small parameters first.
-
-    Returns
-    -------
-    pandas.DataFrame
-        dataset, method, against; crossings (their number), parameter and position (of the first one, NaN where there is
-        none), certain (whether any is), tied (whether the two are equal everywhere). Where the lines cross an even number
-        of times, `method` is ahead at both ends.
-    """
-    keys = ["dataset", "method_a", "method_b"]
-    above = found.ratios["ratio"] - 1
-    ahead = np.sign(above).where(above.abs() > NOISE).groupby(level=keys, sort=False).first()
-    table = ahead.rename("ahead").reset_index()
-    turned = (table["ahead"] < 0).to_numpy()
-    table["method"] = np.where(turned, table["method_b"], table["method_a"])
-    table["against"] = np.where(turned, table["method_a"], table["method_b"])
-    grouped = found.crossings.sort_values("parameter", kind="stable").groupby(keys)
-    lines = pd.DataFrame(
-        {"crossings": grouped.size(), "certain": grouped["certain"].any(), **grouped[["parameter", "position"]].first()}
-    )
-    table = table.join(lines, on=keys)
-    table["crossings"] = table["crossings"].fillna(0).astype(int)
-    table["certain"] = table["certain"].eq(True)
-    table["tied"] = table["ahead"].isna()
-    return table[["dataset", "method", "against", "crossings", "parameter", "position", "certain", "tied"]]
-
-
-def pairs_frame(found: ProfileComparison) -> pd.DataFrame:
-    """One row a pair over the datasets, those with the most certain crossings first, then those with the most crossings.
-
-    Returns
-    -------
-    pandas.DataFrame
-        method, against: the first is ahead at small parameters on more datasets; datasets, the number of them; of these
-        overtaken, overtakes: on so many the second overtakes the first once, or the other way round; ahead, behind: the
-        first is, throughout; mixed: the lines cross several times; tied: they are equal; certain: a crossing is; low, high:
-        the least and the largest position of a first crossing.
-    """
-    table = _oriented(patterns(found))
-    grouped = table.groupby(["method", "against"], sort=False)
-    spans = {"low": grouped["position"].min(), "high": grouped["position"].max()}
-    frame = grouped[list(_WHERE)].sum().assign(datasets=grouped.size(), **spans).reset_index()
-    keys = pd.DataFrame({"sure": -frame["certain"], "crossed": -_crossed(frame)})
-    return frame.loc[keys.sort_values(["sure", "crossed"], kind="stable").index].reset_index(drop=True)
-
-
-def _crossed(pairs: pd.DataFrame) -> pd.Series:
-    """On how many datasets the order of each pair changes."""
-    return pairs[["overtaken", "overtakes", "mixed"]].sum(axis=1)
-
-
-def _oriented(table: pd.DataFrame) -> pd.DataFrame:
-    """Patterns with each pair the same way round on all datasets, and what happens as columns of flags."""
-    swapped = (table["method"] > table["against"]).to_numpy()
-    a, b = (np.where(swapped, table[i], table[j]) for i, j in (("against", "method"), ("method", "against")))
-    lead = pd.Series(np.where(table["tied"], 0, np.where(swapped, -1, 1)))
-    turned = (lead.groupby([a, b]).transform("sum") < 0).to_numpy()
-    leads = (np.where(turned, -lead, lead) > 0) & ~table["tied"]
-    trails = ~leads & ~table["tied"]
-    once, never = table["crossings"] == 1, table["crossings"] == 0
-    flags = {"overtaken": leads & once, "overtakes": trails & once, "ahead": leads & never, "behind": trails & never,
-             "mixed": table["crossings"] > 1}  # fmt: skip
-    return table.assign(method=np.where(turned, b, a), against=np.where(turned, a, b), **flags)
 
 
 # ---- sentences ---------------------------------------------------------------------------------------------------------
@@ -125,16 +53,16 @@ def sentences(found: ProfileComparison, told: int = TOLD) -> list[str]:
 
 
 def _crossings(found: ProfileComparison, told: int) -> list[str]:
-    datasets = datasets_of(found)
-    pairs = pairs_frame(found)
-    crossed = pairs[_crossed(pairs) > 0]
+    datasets = found.datasets
+    pairs = found.pair_patterns
+    crossed = pairs[pairs["crossed"] > 0]
     if crossed.empty:
         where = "" if len(datasets) == 1 else " on any dataset"
         return [f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead throughout."]
     if len(datasets) == 1:
         said = dataset_sentences(found, datasets[0], told)
     else:
-        table = _oriented(patterns(found)).set_index(["method", "against"]).sort_index()
+        table = found.oriented_patterns.set_index(["method", "against"]).sort_index()
         keys = zip(crossed["method"].head(told), crossed["against"].head(told), strict=True)
         said = [_over_datasets(key, table.loc[[key]], SYMBOLS[_family(found)]) for key in keys]
     if len(crossed) > told:
@@ -155,7 +83,7 @@ def _over_datasets(pair: tuple[str, str], table: pd.DataFrame, symbol: str) -> s
         "mixed": f"{a} and {b} change places several times",
         "tied": "they are equal",
     }
-    where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in _WHERE}
+    where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in WHERE}
     kinds = [kind for kind in texts if where[kind]]
     places = [_of(where[kinds[0]], len(table)), *(listed(where[kind]) for kind in kinds[1:])]
     said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
@@ -175,9 +103,9 @@ def dataset_sentences(found: ProfileComparison, dataset: str, most: int | None =
 
     Pairs whose lines cross several times are told by their number.
     """
-    table = patterns(found)
+    table = found.patterns
     table = table[(table["dataset"] == dataset) & (table["crossings"] > 0)].sort_values("certain", ascending=False, kind="stable")
-    symbol, ends, certain = SYMBOLS[_family(found)], _ends(found, dataset), certain_spans(found, dataset)
+    symbol, ends, certain = SYMBOLS[_family(found)], found.ends(dataset), certain_spans(found, dataset)
     said = []
     for row in table.head(most).itertuples():
         a, b, at = listed([row.method]), listed([row.against]), _at(row.parameter, symbol, ends)
@@ -186,7 +114,7 @@ def dataset_sentences(found: ProfileComparison, dataset: str, most: int | None =
             text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
         sure = [f"of {m} {span}" for m, o in ((row.method, row.against), (row.against, row.method))
                 if (span := certain.get((m, o)))]  # fmt: skip
-        text += f"; the folds are sure {' and '.join(sure) or 'of neither'}" if _tested(found, dataset) else ""
+        text += f"; the folds are sure {' and '.join(sure) or 'of neither'}" if found.tested_on(dataset) else ""
         said.append(f"On {listed([dataset])} {text}.")
     return said
 
@@ -202,11 +130,9 @@ def _at(parameter: float, symbol: str, ends: tuple[float, float]) -> str:
 
 def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
     """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from k = 12"."""
-    symbol, ends = SYMBOLS[_family(found)], _ends(found, dataset)
-    spans: dict[tuple[str, str], list[str]] = {}
-    for row in found.claims[found.claims["dataset"] == dataset].itertuples():
-        spans.setdefault((row.better, row.worse), []).append(_span(row.first, row.last, symbol, ends))
-    return {pair: listed(texts) for pair, texts in spans.items()}
+    symbol, ends = SYMBOLS[_family(found)], found.ends(dataset)
+    stretches = found.certain_stretches(dataset)
+    return {pair: listed(_span(*ends_of, symbol, ends) for ends_of in parts) for pair, parts in stretches.items()}
 
 
 def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
@@ -236,7 +162,7 @@ def _claims(found: ProfileComparison) -> list[str]:
     some = len(apart.drop_duplicates(["dataset", "pair"]))
     if not some:
         return [f"The folds separate none of {count(pairs, 'pair')} anywhere along the profile (α = {alpha})."]
-    several = len(datasets_of(found)) > 1
+    several = len(found.datasets) > 1
     by, over = (" by dataset", "parameters, pairs and datasets") if several else ("", "parameters and pairs")
     return [
         f"Somewhere along the profile the folds separate {some:,} of {count(pairs, 'pair')}{by}; the chance that any of these "
@@ -267,11 +193,11 @@ def _across(found: ProfileComparison, told: int) -> list[str]:
 
 
 def _awareness(found: ProfileComparison) -> list[str]:
-    means = awareness_means(found)
-    if means["slope"].max() - means["slope"].min() < 1e-12 or not _same_datasets(found):
+    means = found.awareness_means
+    if means["slope"].max() - means["slope"].min() < 1e-12 or not found.same_datasets:
         return []
-    shared = shared_awareness(found).index.get_level_values("dataset").nunique()
-    mean = f" on average of {count(shared, 'dataset')}" if len(datasets_of(found)) > 1 else ""
+    shared = found.shared_awareness.index.get_level_values("dataset").nunique()
+    mean = f" on average of {count(shared, 'dataset')}" if len(found.datasets) > 1 else ""
     (flat, least), (steep, most) = (
         (list(means.index[np.abs(means["slope"] - end) < 1e-12]), fixed(end, 3)) for end in means["slope"].iloc[[0, -1]]
     )
@@ -295,42 +221,6 @@ def _awareness(found: ProfileComparison) -> list[str]:
         n = next(t.n_datasets for t in found.awareness_tests.values() if t is not None)
         said.append(f"Signed ranks over {n} datasets separate no two methods in {listed(tested, last='or')}.")
     return said
-
-
-def shared_awareness(found: ProfileComparison) -> pd.DataFrame:
-    """The summaries of the methods that have a profile on every dataset; of fewer than two, those on datasets that all share."""
-    table = found.awareness
-    datasets, methods = (table.index.get_level_values(level) for level in ("dataset", "method"))
-    whole = methods.value_counts().loc[lambda n: n == datasets.nunique()].index
-    if len(whole) < 2:
-        shared = datasets.value_counts().loc[lambda n: n == methods.nunique()].index
-        return table[datasets.isin(shared)] if len(shared) else table
-    return table[methods.isin(whole)]
-
-
-def _same_datasets(found: ProfileComparison) -> bool:
-    """Whether the summaries of all methods are means over the same datasets."""
-    return bool(shared_awareness(found)["slope"].unstack("dataset").notna().all(axis=None))
-
-
-def awareness_means(found: ProfileComparison) -> pd.DataFrame:
-    """Means over the shared datasets of the summaries of each method, the flattest first."""
-    means = shared_awareness(found).groupby(level="method", sort=False).mean()
-    return means.sort_values("slope", kind="stable")
-
-
-def awareness_letters(found: ProfileComparison) -> dict[str, dict[str, str]]:
-    """By summary in which any pair is separated: methods that share a letter are not."""
-    order = list(awareness_means(found).index)
-    out = {}
-    for summary, test in found.awareness_tests.items():
-        if test is not None and test.significant_pairs:
-            chosen = [m for m in order if m in set(test.methods)]
-            apart = pd.DataFrame(False, chosen, chosen)
-            for a, b in test.significant_pairs:
-                apart.loc[a, b] = apart.loc[b, a] = True
-            out[summary] = letters(cliques(apart), chosen)
-    return out
 
 
 def explain(found: ProfileComparison) -> list[tuple[str, str]]:
@@ -386,10 +276,10 @@ def explain(found: ProfileComparison) -> list[tuple[str, str]]:
 
 def pairs_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
     """One row a pair over the datasets."""
-    frame = pairs_frame(found)
+    frame = found.pair_patterns
     shown = frame.head(top)
     symbol = SYMBOLS[_family(found)]
-    counts = {name: shown[name].astype(str).tolist() for name in _WHERE}
+    counts = {name: shown[name].astype(str).tolist() for name in WHERE}
     spans = [_positions(a, b) for a, b in zip(shown["low"], shown["high"], strict=True)]
     columns = [
         Column("method", shown["method"].tolist(), "<", name=True),
@@ -400,7 +290,7 @@ def pairs_table(found: ProfileComparison, top: int | None = None) -> ReaderTable
         Column("behind", counts["behind"], keep=3),
         Column("crossing at", spans, keep=1, note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."),
     ]
-    if any(_tested(found, dataset) for dataset in datasets_of(found)):
+    if any(found.tested_on(dataset) for dataset in found.datasets):
         columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
     if shown["mixed"].any():
         columns.insert(6, Column("both", counts["mixed"], keep=2, note="Both: several crossings."))
@@ -416,12 +306,12 @@ def _positions(low: float, high: float) -> str:
 
 def dataset_table(found: ProfileComparison, dataset: str, top: int | None = None) -> ReaderTable:
     """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes, what is certain."""
-    table = patterns(found)
+    table = found.patterns
     table = table[table["dataset"] == dataset]
     keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
     table = table.loc[keys.sort_values(["a", "b"], kind="stable").index]
     shown = table.head(top)
-    symbol, ends = SYMBOLS[_family(found)], _ends(found, dataset)
+    symbol, ends = SYMBOLS[_family(found)], found.ends(dataset)
     where = [
         "equal" if row.tied else "never" if not row.crossings else _at(row.parameter, symbol, ends)
         + (f" and {row.crossings - 1} more" if row.crossings > 1 else "")
@@ -437,18 +327,18 @@ def dataset_table(found: ProfileComparison, dataset: str, top: int | None = None
         Column("certainly better", sure[0], "<", keep=2),
         Column("certainly worse", sure[1], "<", keep=2, note=f"Certainly: corrected for all {symbol} and all pairs."),
     ]
-    return ReaderTable(columns if _tested(found, dataset) else columns[:3], len(table))
+    return ReaderTable(columns if found.tested_on(dataset) else columns[:3], len(table))
 
 
 def main_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
     """The pairs: over the datasets, or on the only one."""
-    datasets = datasets_of(found)
+    datasets = found.datasets
     return pairs_table(found, top) if len(datasets) > 1 else dataset_table(found, datasets[0], top)
 
 
 def curves_table(found: ProfileComparison, dataset: str, top: int | None = None) -> ReaderTable:
     """One row a method on one dataset: its loss at a few parameters, the ends among them."""
-    methods = methods_on(found, dataset)
+    methods = found.methods_on(dataset)
     losses = found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter").loc[methods[:top]]
     at = np.unique(np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int))
     symbol = SYMBOLS[_family(found)]
@@ -459,9 +349,9 @@ def curves_table(found: ProfileComparison, dataset: str, top: int | None = None)
 
 def awareness_table(found: ProfileComparison, top: int | None = None) -> ReaderTable:
     """One row a method, the flattest first: means over datasets of its summaries, with letters where they were tested."""
-    means = awareness_means(found)
+    means = found.awareness_means
     shown = means.head(top)
-    marks = awareness_letters(found)
+    marks = found.awareness_letters
     heads = {"hamming": "Hamming ↓", "subset": "subset 0/1 ↓", **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()}}
     columns = [Column("method", list(shown.index), "<", name=True)]
     for name, head in heads.items():
@@ -469,8 +359,8 @@ def awareness_table(found: ProfileComparison, top: int | None = None) -> ReaderT
         if name in marks:
             cells = [f"{cell} {marks[name].get(m, '')}".rstrip() for cell, m in zip(cells, shown.index, strict=True)]
         columns.append(Column(head, cells, "<" if name in marks else ">", keep=2 if name in SUMMARIES else 1))
-    shared, every = shared_awareness(found).index.get_level_values("dataset").nunique(), len(datasets_of(found))
-    if not _same_datasets(found):
+    shared, every = found.shared_awareness.index.get_level_values("dataset").nunique(), len(found.datasets)
+    if not found.same_datasets:
         notes = ["Each mean is over the datasets of its method; no dataset is shared by all: the means cannot be compared."]
     else:
         notes = [] if shared == every else [f"Means over {shared} of {every} datasets that all methods share."]
@@ -492,7 +382,7 @@ def left_out(found: ProfileComparison, brief: bool = False) -> list[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for key, reason in found.absent.items():
         part, _, rest = key.partition(".")
-        if part in ("across", "awareness_tests") and len(datasets_of(found)) == 1:
+        if part in ("across", "awareness_tests") and len(found.datasets) == 1:
             continue
         head, what = {
             "across": ("Not tested over the datasets", "the order along the profiles"),
@@ -512,7 +402,7 @@ def profiles_dict(found: ProfileComparison | None) -> dict[str, Any] | None:
     return {
         "sentences": sentences(found),
         "across": None,
-        **{name.removeprefix("profile_"): frame for name, frame in profile_frames(found).items()},
+        **{name.removeprefix("profile_"): frame for name, frame in found.frames.items()},
         "awareness_tests": tests,
         "n_labels": found.n_labels,
         "absent": found.absent,
@@ -521,43 +411,8 @@ def profiles_dict(found: ProfileComparison | None) -> dict[str, Any] | None:
     }
 
 
-def profile_frames(found: ProfileComparison | None) -> dict[str, pd.DataFrame]:
-    """The tables by name, unrounded: what lies beside a report."""
-    if found is None:
-        return {}
-    frames = {
-        "curves": found.curves.reset_index(), "ratios": found.ratios.reset_index(), "crossings": found.crossings,
-        "claims": found.claims, "awareness": found.awareness.reset_index(),
-    }  # fmt: skip
-    if found.across is not None:
-        frames["across"] = found.across.reset_index()
-    return {f"profile_{name}": frame for name, frame in frames.items()}
-
-
 # ---- small things ------------------------------------------------------------------------------------------------------
 
 
 def _family(found: ProfileComparison) -> str:
     return found.options["family"]
-
-
-def datasets_of(found: ProfileComparison) -> list[str]:
-    """The datasets with profiles, in their order."""
-    return list(dict.fromkeys(found.curves.index.get_level_values("dataset")))
-
-
-def methods_on(found: ProfileComparison, dataset: str) -> list[str]:
-    """The methods with a profile on a dataset, by their mean loss along it, the least first."""
-    return found.awareness.xs(dataset, level="dataset")["area"].sort_values(kind="stable").index.tolist()
-
-
-def _tested(found: ProfileComparison, dataset: str) -> bool:
-    """Whether any pair was tested over the folds of a dataset."""
-    part = found.ratios[found.ratios.index.get_level_values("dataset") == dataset]
-    return bool(part["pvalue"].notna().any())
-
-
-def _ends(found: ProfileComparison, dataset: str) -> tuple[float, float]:
-    """The least and the largest parameter on a dataset."""
-    at = found.curves.xs(dataset, level="dataset").index.get_level_values("parameter")
-    return float(at.min()), float(at.max())

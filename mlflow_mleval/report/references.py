@@ -185,11 +185,6 @@ _METHODS = {
 }  # fmt: skip
 
 
-def has_plane(c: Comparison) -> bool:
-    """Whether the GAIA plane shows anything: three measures and three methods at least."""
-    return len(c.study.measures) > 2 and len(c.order) > 2
-
-
 def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     """Name, line and sources of every method that the comparison used."""
     control = c.options["control"] is not None
@@ -200,7 +195,7 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     by_fold = [part for parts in beyond.by_fold.values() for part in parts.values()] if beyond is not None else []
     used = {
         "entropy weights": several and c.options["weights"] == "entropy",
-        "GAIA plane": has_plane(c),
+        "GAIA plane": c.plane is not None,
         "Kendall's τ": several,
         "Friedman": tested,
         "Iman–Davenport": tested,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.paired import CORRECTIONS
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.escape import fixed, number, pvalue, shorten, terminal
 
@@ -19,7 +20,6 @@ from mlflow_mleval.report.escape import fixed, number, pvalue, shorten, terminal
 PREFERENCES = {
     "usual": "usual", "u_shape": "U-shape", "v_shape": "V-shape", "level": "level", "linear": "linear", "gaussian": "Gaussian",
 }
-CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
 #: Marks a row whose verdict the assumptions do not carry.
 NOT_TRUSTED = "[!]"
 #: Longer names are cut in the middle; more names than SHOWN are counted.
@@ -67,9 +67,9 @@ def verdict(comparison: Comparison) -> list[Sentence]:
     The evidence does not separate it from a (Nemenyi, critical difference 1.39, α = .05).
     Pairwise signed-rank tests cannot reject anything on 2 datasets; 6 datasets would be needed.
     """
-    leaders = leading(comparison)
+    leaders = comparison.leaders
     sentences = [_lead(comparison, leaders)]
-    if comparison.decides == "none":
+    if comparison.deciding is None:
         untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
         sentences.append(Sentence(untested, ("absent", "study.datasets")))
     else:
@@ -108,12 +108,6 @@ def _by_fold(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
 
 def _together(measures: Sequence[str]) -> str:
     return f"{listed(measures)}{' together' if len(measures) > 1 else ''}"
-
-
-def leading(comparison: Comparison) -> list[str]:
-    """The methods with the best mean rank: one, unless they tie."""
-    mean = comparison.ranks.mean()[comparison.order]
-    return [str(m) for m in mean.index[mean <= mean.iloc[0] + 1e-9]]
 
 
 def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str:
@@ -175,12 +169,7 @@ def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
 
 def deciding_test(comparison: Comparison) -> str:
     """The test that decides about pairs, with its critical difference or correction, and the level."""
-    alpha = f"α = {level(comparison.options['alpha'])}"
-    if comparison.decides == "wilcoxon":
-        single = comparison.pairwise.n_comparisons == 1
-        return f"Wilcoxon's signed ranks, {'' if single else CORRECTIONS[comparison.pairwise.correction] + ', '}{alpha}"
-    name = "Nemenyi" if comparison.options["control"] is None else "Bonferroni–Dunn"
-    return f"{name}, critical difference {fixed(comparison.nemenyi.critical_difference, 2)}, {alpha}"
+    return f"{comparison.deciding.wording}, α = {level(comparison.options['alpha'])}"
 
 
 def _lead(c: Comparison, leaders: Sequence[str]) -> Sentence:
@@ -215,7 +204,7 @@ def _lead(c: Comparison, leaders: Sequence[str]) -> Sentence:
 
 
 def _evidence(c: Comparison, leaders: Sequence[str]) -> Sentence:
-    rests = ("pairwise" if c.decides == "wilcoxon" else "nemenyi", "decides", "separated")
+    rests = (c.deciding.test.key, "decides", "separated")
     if c.options["control"] is not None:
         return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", rests)
     them = "it" if len(leaders) == 1 else "both" if len(leaders) == 2 else "them"
@@ -344,7 +333,7 @@ def _tied_stability(c: Comparison, leaders: Sequence[str]) -> list[Sentence]:
 
 
 def _stability(c: Comparison, leader: str) -> list[Sentence]:
-    survived, rivals = _survivals(c, leader)
+    survived, rivals = _survivals(c)
     falls = f"; where it falls, {listed(rivals, last='or')} leads" if rivals else ""
     rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
     sentences = [Sentence(f"Its lead survives {_joined(survived)}{falls}.", tuple(rests))] if survived else []
@@ -353,39 +342,23 @@ def _stability(c: Comparison, leader: str) -> list[Sentence]:
     return sentences
 
 
-def _survivals(c: Comparison, leader: str) -> tuple[list[str], list[str]]:
+def _survivals(c: Comparison) -> tuple[list[str], list[str]]:
     """What the lead survives, and who leads where it does not."""
-    table = c.stability.sensitivity.table
-    table = table[~table["chosen"].astype(bool)]
-    one = len(c.study.measures) == 1
-    if one:
-        table = table[(table["varies"] == "policy") | (table["weights"] == table["weights"].iloc[0])]
-    lost: dict[str, list[str]] = {"function": [], "policy": []}
-    total = {"function": 0, "policy": 0}
-    rivals: list[str] = []
-    for (varies, function, weights, missing), part in table.groupby(["varies", "preference", "weights", "missing"], sort=False):
-        rank = part.set_index("method")["mean_rank"]
-        first = rank.index[rank <= rank.min() + 1e-9].tolist()
-        total[varies] += 1
-        if first != [leader]:
-            name = PREFERENCES.get(function, function) + ("" if one else f" with {weights} weights")
-            policy = missing if leader in rank.dropna() else f"{missing}, which leaves it out"
-            lost[varies].append(policy if varies == "policy" else name)
-            rivals += [m for m in first if m != leader]
+    found, one = c.survivals(), len(c.study.measures) == 1
+    functions = [PREFERENCES.get(f, f) + ("" if one else f" with {weights} weights") for f, weights in found.lost_functions]
+    without = [f"{policy}, which leaves it out" if gone else policy for policy, gone in found.lost_policies.items()]
     combinations = "preference functions" if one else "combinations of preference function and weights"
-    policies = f"{'policy' if total['policy'] == 1 else 'policies'} for missing results"
-    said = [_of(total["function"], lost["function"], combinations), _of(total["policy"], lost["policy"], policies)]
-    if c.stability.leave_one_out is not None:
-        changes = c.stability.leave_one_out.winner_changes
-        n = len(c.order) - 1
+    policies = f"{'policy' if found.policies == 1 else 'policies'} for missing results"
+    said = [_of(found.functions, functions, combinations), _of(found.policies, without, policies)]
+    if (n := found.methods) is not None:
+        changes = found.lost_methods
         if not changes:
             said.append("the absence of any other method")
         elif len(changes) <= 2 < n:
             said.append(f"the absence of any other method but {listed(changes)}")
         else:
             said.append(f"the absence of {n - len(changes) or 'none'} of the {n} other methods")
-        rivals += changes.values()
-    return [text for text in said if text], list(dict.fromkeys(rivals))
+    return [text for text in said if text], found.rivals
 
 
 def _of(total: int, lost: Sequence[str], things: str) -> str:
@@ -498,26 +471,14 @@ def describe_redundancy(comparison: Comparison) -> str:
 
 def explain(comparison: Comparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean, and when not to trust them: (word, explanation), only for those that are used."""
-    c, alpha = comparison, f"{100 * comparison.options['alpha']:g}%"
+    c = comparison
     possible, stable = c.feasibility, c.stability is not None and c.on == FUSED
-    pair = "a given" if c.pairwise is not None and c.pairwise.correction == "none" else "any"
     by = "On each dataset the rank is by net flow, which depends on which methods are compared." if c.on == FUSED else ""
     rows = [
         (True, "leads", f"Has the best mean rank over the datasets, no more: some method has it by chance alone. {by}"),
+        (c.deciding is not None, "separated", c.deciding and c.deciding.test.meaning(c.deciding.result)),
         (
-            c.decides == "nemenyi",
-            "separated",
-            "Mean ranks differ by at least the critical difference. The verdict on a pair depends on which other methods are in "
-            "the table (Benavoli et al. 2016), and the datasets count as independent.",
-        ),
-        (
-            c.decides == "wilcoxon",
-            "separated",
-            f"One is better on so many datasets, and by so much, that chance would separate {pair} pair "
-            f"in at most {alpha} of such studies. Datasets count as independent, differences on them as comparable in size.",
-        ),
-        (
-            c.decides != "none",
+            c.deciding is not None,
             "not separated",
             f"Not shown to differ on {count(len(c.study.datasets), 'dataset')}; not shown to be alike either.",
         ),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.validation import probability
 
 #: Losses that differ by less are equal: sums of the same losses in another order do.
@@ -74,7 +75,7 @@ def _separated(losses: np.ndarray, ratio: float | None, alpha: float) -> np.ndar
         return np.zeros(count, dtype=bool)
     difference = losses[:, None] - losses[None]
     deviation = difference.std(axis=2, ddof=1)
-    error = deviation * np.sqrt(1 / n_folds + (1 / (n_folds - 1) if ratio is None else ratio))
+    error = deviation * np.sqrt(variance_factor(n_folds, 1 / (n_folds - 1) if ratio is None else ratio))
     known = deviation > _NOISE
     statistic = np.where(known, difference.mean(axis=2) / np.where(known, error, 1), -np.inf)
     return stats.t.sf(statistic.max(axis=1), n_folds - 1) * (count - 1) <= alpha

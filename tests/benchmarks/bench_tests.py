@@ -15,8 +15,9 @@ from scipy import stats
 from timing import best, peak
 
 from mlflow_mleval.analysis.cliques import cliques
-from mlflow_mleval.analysis.paired import wilcoxon_pairs
-from mlflow_mleval.analysis.ranks import friedman, nemenyi, range_sf
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi, range_sf
+from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs
+from mlflow_mleval.analysis.ranks import friedman
 
 SAMPLE = 200
 

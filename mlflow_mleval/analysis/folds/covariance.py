@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,17 @@ def checked_ratio(ratio: float | None) -> float | None:
     if not 0 <= number < np.inf:
         raise ValueError(f"`ratio` must be n_test / n_train of a fold (1/9 for ten folds), got {ratio!r}.")
     return number
+
+
+def variance_factor(n: ArrayLike, ratio: float | None = None) -> Any:
+    """The variance of a mean over n folds in variances of a single fold: 1/n + n_test/n_train (Nadeau & Bengio 2003).
+
+    Without a ratio, that of independent values such as datasets, 1/n.
+
+    >>> variance_factor(10, 1 / 9) == 1 / 10 + 1 / 9, variance_factor(4)
+    (True, 0.25)
+    """
+    return 1 / n + (ratio or 0.0)
 
 
 def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:

@@ -12,16 +12,18 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
-from mlflow_mleval.analysis.folds.fold_runs import UNPAIRED, recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
-from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, Protocol
+from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import count, some
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import probability
 
@@ -71,7 +73,7 @@ class Ordering:
 
 
 @dataclass(frozen=True)
-class FoldComparison:
+class FoldComparison(Reported):
     """What `compare_folds` found.
 
     Attributes
@@ -135,9 +137,46 @@ class FoldComparison:
     warnings: tuple[str, ...]
 
     @property
+    def order(self) -> list[str]:
+        """The methods by their mean rank over the tested measures, best first."""
+        return list(self.letters)
+
+    @property
+    def is_five_by_two(self) -> bool:
+        """Whether the headline test is the combined 5x2 cv F test."""
+        return isinstance(self.tests, FiveByTwoPairs)
+
+    @property
+    def shares_training(self) -> bool:
+        """Whether the headline test is corrected for training data that folds share."""
+        return self.protocol.ratio is not None and not self.is_five_by_two
+
+    @property
+    def doubts(self) -> list[str]:
+        """What a reader must know before believing the verdicts, without the refusals."""
+        refused = set(self.refusals.values())
+        return [text for text in self.warnings if text not in refused]
+
+    @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the headline test separates the pair."""
         return pair_matrix(self.methods, self.pairs, "significant")
+
+    @cached_property
+    def ordered_pairs(self) -> pd.DataFrame:
+        """`pairs`, the better method by mean rank first: separated ones first, then by p-value.
+
+        One column more: `carried`, the measures that carry the difference, with + where the first is better by it and − where
+        the second is; "a combination" where none does alone.
+        """
+        turned = behind(self.pairs, self.order)
+        table = better_first(self.pairs, turned)
+        won = self.posthoc["better"].to_numpy(dtype=object).reshape(len(table), -1)
+        signs = np.where(won == "", "", np.where(won == table["method_a"].to_numpy(dtype=object)[:, None], "+", "−"))
+        named = [" ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) for row in signs]
+        table["carried"] = np.where(table["significant"], [text or "a combination" for text in named], "")
+        keys = table.assign(k=~table["significant"], **places(table, self.order))
+        return table.loc[keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index].reset_index(drop=True)
 
     @property
     def directions(self) -> pd.DataFrame:
@@ -500,6 +539,6 @@ def _means(values: np.ndarray, methods: list[str], names: list[str], how: Protoc
     """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
     n_folds = values.shape[1]
     mean, sd = values.mean(axis=1).ravel(), values.std(axis=1, ddof=1).ravel()
-    margin = special.stdtrit(n_folds - 1, 1 - alpha / 2) * sd * np.sqrt(1 / n_folds + (how.ratio or 0.0))
+    margin = special.stdtrit(n_folds - 1, 1 - alpha / 2) * sd * np.sqrt(variance_factor(n_folds, how.ratio))
     index = pd.MultiIndex.from_product([methods, names], names=["method", "measure"])
     return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - margin, "high": mean + margin}, index)

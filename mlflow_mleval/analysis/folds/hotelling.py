@@ -25,6 +25,7 @@ from mlflow_mleval.analysis.folds.covariance import (
     names_of,
     solve_pairs,
     table_of,
+    variance_factor,
 )
 from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.naming import count
@@ -316,8 +317,8 @@ def hotelling_pairs(
         raise ValueError(_too_few("x", n_folds, len(names), 0, paired))
     centred = values - values.mean(axis=1, keepdims=True)
     means = values.mean(axis=1)
-    df, spread = (n_folds - 1, 1 / n_folds) if paired else (2 * n_folds - 2, 2 / n_folds)
-    spread += (ratio or 0.0) * (1 if paired else 2)
+    samples = 1 if paired else 2
+    df, spread = samples * (n_folds - 1), samples * variance_factor(n_folds, ratio)
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
     pooled_df = (len(values) - paired) * (n_folds - 1)
     kept, dropped = independent_columns(
@@ -454,14 +455,14 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
 
 def _differences(first: Array, second: Array, paired: bool, ratio: float | None) -> tuple[Array, Array, int, float]:
     """Mean difference, residuals about the means, their degrees of freedom, and the variance of the mean in units of theirs."""
-    shared = ratio or 0.0
     if paired:
         difference = first - second
         mean = difference.mean(axis=0)
-        return mean, difference - mean, len(first) - 1, 1 / len(first) + shared
+        return mean, difference - mean, len(first) - 1, variance_factor(len(first), ratio)
     means = first.mean(axis=0), second.mean(axis=0)
     residuals = np.concatenate([first - means[0], second - means[1]])
-    return means[0] - means[1], residuals, len(residuals) - 2, 1 / len(first) + 1 / len(second) + 2 * shared
+    spread = variance_factor(len(first), ratio) + variance_factor(len(second), ratio)
+    return means[0] - means[1], residuals, len(residuals) - 2, spread
 
 
 def _too_few(name: str, folds: int, p: int, df: int, paired: bool) -> str:

@@ -15,7 +15,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import DEPENDENT, Array, checked_ratio, independent_columns, names_of, table_of
+from mlflow_mleval.analysis.folds.covariance import (
+    DEPENDENT,
+    Array,
+    checked_ratio,
+    independent_columns,
+    names_of,
+    table_of,
+    variance_factor,
+)
 from mlflow_mleval.analysis.folds.hotelling import METHODS, holm, hotelling_pairs
 from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.validation import one_of, probability
@@ -238,7 +246,7 @@ def manova(
             f"({n_methods} methods on {n_folds} folds). Use more folds or at most {df_within} measures."
         )
     values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
-    df_between, shared = n_methods - 1, 1 + n_folds * (ratio or 0.0)
+    df_between, shared = n_methods - 1, n_folds * variance_factor(n_folds, ratio)
     between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
     eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
     table = _statistics(eigenvalues, p, df_between, df_within)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.validation import probability
 
@@ -120,8 +121,8 @@ def fold_statistics(
     whole = folds.loc[:, folds.notna().all()].astype(float)
     left_out = tuple(str(m) for m in folds.columns if m not in whole)
     mean, std = whole.mean(), whole.std(ddof=1)
-    half = stats.t.ppf((1 + confidence) / 2, n - 1) * std / np.sqrt(n)
-    wide = half * np.sqrt(1 + n * test_to_train)
+    quantile = stats.t.ppf((1 + confidence) / 2, n - 1)
+    half, wide = (quantile * std * np.sqrt(variance_factor(n, ratio)) for ratio in (None, test_to_train))
     table = pd.DataFrame(
         {"mean": mean, "std": std, "low": mean - half, "high": mean + half,
          "corrected_low": mean - wide, "corrected_high": mean + wide}

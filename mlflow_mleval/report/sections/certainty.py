@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mlflow_mleval.analysis.comparison import FUSED
 from mlflow_mleval.report.blocks import Columns, Section, Table, Terms, Text
 from mlflow_mleval.report.certainty_text import certainty_sentences, fold_sentence, pairs_table, ranks_table
 from mlflow_mleval.report.escape import number
-from mlflow_mleval.report.folds_text import order
 from mlflow_mleval.report.sections.base import Report, from_reader
 from mlflow_mleval.report.tables import ReaderTable
 from mlflow_mleval.report.words import listed
@@ -27,8 +25,7 @@ def section(report: Report) -> Section | None:
     blocks: list[Any] = [Text([report.prose(text) for text in certainty_sentences(c)])]
     left, right = [], []
     if found.bayes is not None and found.plan is not None:
-        what = "net flow φ" if c.on == FUSED else c.on
-        reader = pairs_table(found.bayes, found.equivalence, found.plan, c.order, what, PAIRS)
+        reader = pairs_table(found, c.order, c.compared, PAIRS)
         left.append(_table(reader, "Every pair over the datasets"))
     if found.ranks is not None or found.bootstrap is not None:
         right.append(from_reader(ranks_table(found), title="Ranks that the data allow"))
@@ -53,10 +50,10 @@ def _over_folds(report: Report) -> list[Any]:
     c = report.comparison
     texts, tables = [], []
     for dataset, measures in c.beyond.by_fold.items():
-        best = order(c.folds[dataset])
+        best = c.folds[dataset].order
         for measure, found in measures.items():
             texts.append(report.prose(fold_sentence(dataset, measure, found)))
-            reader = pairs_table(found.bayes, found.equivalence, found.plan, best, measure, PAIRS)
+            reader = pairs_table(found, best, measure, PAIRS)
             tables.append(_table(reader, f"Every pair over the folds of {listed([dataset])} by {measure}", folded=True))
     tables[1:] = [replace(table, note="") for table in tables[1:]]
     more = [Text([f"Tables of {len(tables) - TABLES} more are in the JSON data."], role="note")] if len(tables) > TABLES else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.blocks import Column, Columns, Figure, Section, Table, Text, name
 from mlflow_mleval.report.escape import fixed, number, pvalue
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
@@ -12,7 +12,7 @@ from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.pairs_text import exact
 from mlflow_mleval.report.sections.base import Report, from_reader, left_out
 from mlflow_mleval.report.svg import TOP
-from mlflow_mleval.report.tables import pairs_frame, pairs_table
+from mlflow_mleval.report.tables import pairs_table
 from mlflow_mleval.report.words import count, deciding_test, listed
 
 #: More pairs than this are for the CSV file.
@@ -22,7 +22,7 @@ MOST_PAIRS = 500
 def section(report: Report) -> Section:
     """Friedman, the diagram, the matrix and the table of pairs; or why there are none."""
     c = report.comparison
-    if c.decides == "none":
+    if c.deciding is None:
         return Section("differences", "Differences", [Text([c.decision])], hint=c.decision)
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
     return Section("differences", "Differences", [Columns([_overall(report), _diagram(c)], [_pairs(c)])], hint=found)
@@ -54,7 +54,7 @@ def _diagram(c: Comparison) -> Figure:
     else:
         bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
         says = f"The bar joins what is not separated from the control {listed([control])}; no other pairs were compared"
-    cd = c.nemenyi.critical_difference if c.decides == "nemenyi" else None
+    cd = c.deciding.critical_difference
     more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
     caption = (
         f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} ({deciding_test(c)}); a dotted stretch passes "
@@ -83,12 +83,10 @@ def _pairs(c: Comparison) -> Figure | Table:
         table = replace(table, note=f"The first {MOST_PAIRS} of {reader.total:,} pairs; the CSV data hold all. {table.note}")
     if c.options["control"] is not None:
         return replace(table, title="Every method against the control", folded=False)
-    p = "pvalue_corrected" if c.decides == "wilcoxon" else "pvalue_nemenyi"
-    what = "net flow φ" if c.on == FUSED else c.on
     caption = (
-        f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference of "
-        f"{what}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: the "
-        f"column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)}). "
+        f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference "
+        f"of {c.compared}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, "
+        f"−: the column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)}). "
         f"{left_out(len(c.order))}"
     )
-    return Figure(pairwise_matrix(pairs_frame(c), c.order, p), caption, table, title="Every pair")
+    return Figure(pairwise_matrix(c.pairs, c.order, c.deciding.test.column), caption, table, title="Every pair")

@@ -13,10 +13,8 @@ from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_his
 from mlflow_mleval.report.folds_text import (
     ARROWS,
     Folds,
-    doubts,
     explain,
     means_table,
-    order,
     orderings_table,
     overview_table,
     pairs_table,
@@ -60,7 +58,7 @@ def folds_section(folds: Folds, absent: Mapping[str, str], prose: Any) -> Sectio
 
 
 def _dataset(dataset: str, found: FoldComparison, prose: Any) -> list[Any]:
-    said = doubts(found)
+    said = found.doubts
     blocks = [Text([prose(text) for text in sentences(found)], title=f"On {listed([dataset])}"), _means(found)]
     if said:
         blocks.append(Text([prose(text) for text in said], role="points", title="Doubts about these verdicts"))
@@ -102,7 +100,7 @@ def _scatter(dataset: str, found: FoldComparison) -> list[Figure]:
     if len(found.measures) > 2:
         caption += f" Drawn are the first two of {len(found.measures)} measures."
     heads = _heads(found)[:2]
-    svg = fold_scatter(found.values.iloc[:, :2], order(found), heads, f"Folds on {listed([dataset])}")
+    svg = fold_scatter(found.values.iloc[:, :2], found.order, heads, f"Folds on {listed([dataset])}")
     return [Figure(svg, caption, title="Folds on two measures")]
 
 
@@ -110,7 +108,7 @@ def _histograms(found: FoldComparison) -> list[Figure]:
     figures = []
     for measure, head in list(zip(found.measures, _heads(found), strict=True))[:HISTOGRAMS]:
         intervals = found.means.xs(measure, level="measure")
-        figures.append(Figure(fold_histogram(found.values[measure], order(found), head, intervals), ""))
+        figures.append(Figure(fold_histogram(found.values[measure], found.order, head, intervals), ""))
     if figures:
         first = figures[0]
         caption = "How many folds fall where; the tall line is the mean, the thick one at the foot its interval."
@@ -138,9 +136,9 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     columns = [Column("measure", "left"), *(Column(str(k)) for k in shares.index)]
     weights = Table(columns, rows, title="Weights of the learned measures", note=note)
     if len(shown) > 1:
-        svg = fold_scatter(learned.projections[list(shown)], order(found), heads, f"Learned measures on {listed([dataset])}")
+        svg = fold_scatter(learned.projections[list(shown)], found.order, heads, f"Learned measures on {listed([dataset])}")
     else:
-        svg = fold_histogram(learned.projections[shown[0]], order(found), heads[0])
+        svg = fold_histogram(learned.projections[shown[0]], found.order, heads[0])
     return [Figure(svg, caption, weights, title="Learned measures"), _learned_tests(found)]
 
 

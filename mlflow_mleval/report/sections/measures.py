@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.promethee import Gaia
 from mlflow_mleval.report.blocks import Column, Columns, Figure, Section, Table, Text, name, names
 from mlflow_mleval.report.escape import fixed, number, pvalue
 from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.gaia import gaia
-from mlflow_mleval.report.references import has_plane
 from mlflow_mleval.report.sections.base import Report, arrow, grid, left_out
 from mlflow_mleval.report.svg import TOP
 from mlflow_mleval.report.words import count
@@ -30,7 +27,7 @@ def section(report: Report) -> Section:
     else:
         why = c.absent.get("redundancy", "not asked for")
         left = [Text([f"Redundancy of measures was not examined: {why}."], role="note")]
-    right = [_plane(c)] if has_plane(c) else []
+    right = [_plane(c)] if c.plane is not None else []
     blocks = [_by_measure(c), Columns(left, right)]
     if len(c.study.measures) > 1:
         blocks += [_flows(c), _agreement(c)]
@@ -103,7 +100,7 @@ def _moved(places: float) -> str:
 
 
 def _plane(c: Comparison) -> Figure:
-    plane = _mean_plane(c)
+    plane = c.plane
     order = c.fusion.ranking.index
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
     caption = (
@@ -118,20 +115,8 @@ def _plane(c: Comparison) -> Figure:
     return Figure(gaia(plane.methods.loc[order], plane.measures, axis, plane.explained), caption, table, title="GAIA plane")
 
 
-def _mean_flows(c: Comparison) -> pd.DataFrame:
-    """Net flow by each measure alone, averaged over datasets: methods x measures."""
-    results = c.fusion.results.values()
-    return sum(r.unicriterion for r in results) / len(results)
-
-
-def _mean_plane(c: Comparison) -> Gaia:
-    """The plane of the net flows by measure, averaged over datasets."""
-    any_result = next(iter(c.fusion.results.values()))
-    return replace(any_result, unicriterion=_mean_flows(c), weights=c.fusion.weights.mean()).gaia()
-
-
 def _flows(c: Comparison) -> Table:
-    shown = _mean_flows(c).loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
+    shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
     columns = [Column(name(m, 18) + f" {arrow(c, m)}") for m in shown.columns]
     note = "Mean over datasets, from −1 to 1, larger is better whatever the measure. " + left_out(len(c.order))
     return grid(shown, "method", columns, lambda v: fixed(v, 2), title="Net flow φ by each measure alone", note=note, folded=True)

@@ -12,19 +12,14 @@ from mlflow_mleval.report.figures.fold_scatter import DETAILED
 from mlflow_mleval.report.figures.profile_lines import NAMED, awareness_strips, profile_lines, ratio_panels
 from mlflow_mleval.report.profiles_text import (
     KINDS,
-    awareness_letters,
     awareness_table,
     curves_table,
     dataset_sentences,
     dataset_table,
-    datasets_of,
     explain,
     left_out,
-    methods_on,
-    pairs_frame,
     pairs_table,
     sentences,
-    shared_awareness,
 )
 from mlflow_mleval.report.sections.base import Report, from_reader
 from mlflow_mleval.report.svg import TOP
@@ -43,7 +38,7 @@ def section(report: Report) -> Section | None:
 
 def profiles_section(found: ProfileComparison, prose: Callable[[str], Any]) -> Section:
     """The section about this comparison; `prose` turns running text into markup."""
-    datasets = datasets_of(found)
+    datasets = found.datasets
     blocks: list[Any] = [Text([prose(text) for text in sentences(found)])]
     if found.warnings:
         blocks.append(Text([prose(text) for text in found.warnings], role="points", title="Doubts about these"))
@@ -73,7 +68,7 @@ def _table(reader: ReaderTable, title: str, things: str, **options: Any) -> Tabl
 
 
 def _ratios(found: ProfileComparison) -> list[Figure]:
-    frame = pairs_frame(found)
+    frame = found.pair_patterns
     if frame.empty:
         return []
     drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
@@ -85,7 +80,7 @@ def _ratios(found: ProfileComparison) -> list[Figure]:
         caption += "Where a line is heavy the folds are sure of the difference; a full circle has such stretches on both sides. "
     if len(frame) > PANELS:
         caption += f"The {PANELS} pairs with the most crossings of {len(frame):,} are drawn. "
-    if len(datasets_of(found)) > NAMED:
+    if len(found.datasets) > NAMED:
         caption += f"Of the datasets the {NAMED} farthest from 1 are named. "
     svg = ratio_panels(found.ratios, found.crossings, drawn, found.options["family"], "Ratios of losses")
     return [Figure(svg, caption.strip(), title="Where the order changes")]
@@ -93,10 +88,10 @@ def _ratios(found: ProfileComparison) -> list[Figure]:
 
 def _strips(found: ProfileComparison) -> Figure:
     order = awareness_table(found).columns[0].cells
-    shared = shared_awareness(found)
+    shared = found.shared_awareness
     rows = shared.loc[[key for m in order for key in shared.index if key[1] == m]]
     caption = "A dot is a dataset, the line the mean. Letters: methods that share one are not separated over the datasets."
-    letters = awareness_letters(found)
+    letters = found.awareness_letters
     if not letters:
         caption = caption.partition(" Letters")[0]
     if len(order) > TOP:
@@ -105,7 +100,7 @@ def _strips(found: ProfileComparison) -> Figure:
 
 
 def _dataset(found: ProfileComparison, dataset: str, prose: Callable[[str], Any], alone: bool) -> list[Any]:
-    methods = methods_on(found, dataset)
+    methods = found.methods_on(dataset)
     curves = found.curves.xs(dataset, level="dataset")
     curves = curves.loc[methods[:TOP]]
     name = listed([dataset])

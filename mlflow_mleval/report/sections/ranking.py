@@ -63,8 +63,7 @@ def _rest(c: Comparison) -> Text:
 
 def _partial_order(c: Comparison) -> Text:
     """PROMETHEE I on the mean flows: whom the leader really beats, where strengths and weaknesses disagree."""
-    any_result = next(iter(c.fusion.results.values()))
-    order = replace(any_result, flows=c.fusion.ranking).partial_order()
+    order = c.partial_order
     leader = order.index[0]
     row: pd.Series = order.loc[leader]
     against = [m for m in order.index if row[m] == "R"]

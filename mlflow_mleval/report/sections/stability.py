@@ -86,7 +86,7 @@ def _acceptability(c: Comparison) -> Figure:
 
 def _sensitivity(c: Comparison) -> Figure:
     found = c.stability.sensitivity
-    scenarios, order = _scenarios(found.table), c.fusion.ranking.index
+    scenarios, order = c.scenarios, c.fusion.ranking.index
     everything = pd.DataFrame({_label(key): part.set_index("method")["rank"] for key, part in scenarios.items()}).reindex(order)
     chosen = next(iter(scenarios))
     drawn = everything[[_label(key) for key in scenarios if _changes(key, chosen) <= 1]]
@@ -102,13 +102,6 @@ def _sensitivity(c: Comparison) -> Figure:
     table = grid(everything.iloc[:TOP], "method", columns, number, folded=True,
                  title=f"All {len(scenarios)} combinations as a table")
     return Figure(bump(drawn), caption, table, title="The ranking under other choices")
-
-
-def _scenarios(table: pd.DataFrame) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-    """What was tried, each once: the choices of the report first, then policies, weights, functions."""
-    keys = ["varies", "preference", "weights", "missing"]
-    parts = {key: part for key, part in table.groupby(keys, sort=False) if not (key[0] == "policy" and part["chosen"].all())}
-    return dict(sorted(parts.items(), key=lambda item: (not item[1]["chosen"].all(), item[0][0] != "policy")))
 
 
 def _changes(key: tuple[str, ...], chosen: tuple[str, ...]) -> int:

@@ -72,7 +72,7 @@ def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
 
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
-    table = pairs_table(four.beyond.bayes, four.beyond.equivalence, four.beyond.plan, four.order[::-1], "f1")
+    table = pairs_table(four.beyond, four.order[::-1], "f1")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
         a, b, difference, first, _, second, decided, *_ = by_pair[frozenset((row.method_a, row.method_b))]
@@ -85,7 +85,7 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
 
 def test_decisions_on_a_handful_of_datasets_are_marked():
     c = compare(study_of(3, 3, gap=0.05), on="f1", rope=0.01)
-    table = pairs_table(c.beyond.bayes, c.beyond.equivalence, c.beyond.plan, c.order, "f1")
+    table = pairs_table(c.beyond, c.order, "f1")
     assert all(NOT_TRUSTED in text for text in cells(table, "decided"))
 
 

@@ -1,0 +1,116 @@
+"""What a post-hoc test says of itself, so that comparisons, tables, sentences and references need not know it by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What a post-hoc test may use.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame, datasets x methods
+        What is compared, larger is better.
+    ranks : pandas.DataFrame, datasets x methods
+        Its ranks, 1 is best.
+    alpha : float
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs, where the test leaves a choice.
+    control : str or None
+        Compare all others with this method only.
+    """
+
+    table: pd.DataFrame
+    ranks: pd.DataFrame
+    alpha: float
+    correction: str
+    control: str | None
+
+
+class Posthoc(ABC):
+    """A test of pairs of methods over datasets.
+
+    Its results have `alpha`, `significant_pairs` (better, worse) and `warnings`.
+    """
+
+    #: The test, as JSON names it.
+    name: ClassVar[str]
+    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`); two tests share it where only one applies.
+    asked: ClassVar[str]
+    #: As readers know it.
+    title: ClassVar[str]
+    #: Where JSON and `rests_on` have the result.
+    key: ClassVar[str]
+    #: Whether it needs a control (True), compares all pairs (False), or does either (None).
+    control: ClassVar[bool | None] = None
+    #: Whether it is made beside the deciding one, too; else only where it is asked for.
+    always: ClassVar[bool] = True
+    #: Whether it goes by mean ranks, and so never contradicts their order.
+    by_mean_ranks: ClassVar[bool] = False
+    #: Column of `Comparison.pairs` with its p-values, corrected for the number of pairs; the one by which it sorts; what readers
+    #: see over it.
+    column: ClassVar[str]
+    sort: ClassVar[str]
+    head: ClassVar[str]
+    #: What it does, and the keys of its sources among the references.
+    summary: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]]
+
+    def applies(self, tested: Tested) -> bool:
+        """Whether it can be made."""
+        return self.control is None or self.control == (tested.control is not None)
+
+    @abstractmethod
+    def run(self, tested: Tested) -> Any:
+        """The result."""
+
+    @abstractmethod
+    def pvalues(self, result: Any) -> pd.DataFrame:
+        """Methods x methods: p-values, corrected for the number of pairs; NaN for pairs that are not compared."""
+
+    def doubts(self, result: Any) -> tuple[str, ...]:
+        """What a reader must know before believing the result."""
+        return result.warnings
+
+    def unable(self, result: Any) -> str:
+        """Why it could not reject anything, whatever the values; empty where it could."""
+        return ""
+
+    def critical_difference(self, result: Any) -> float | None:
+        """The difference of mean ranks from which a pair is separated; None where there is no such thing."""
+        return None
+
+    @abstractmethod
+    def wording(self, result: Any) -> str:
+        """The test in a few words: "Nemenyi, critical difference 5.02"."""
+
+    @abstractmethod
+    def sentence(self, result: Any) -> str:
+        """What was tested, as the beginning of a sentence: "Nemenyi's test on mean ranks"."""
+
+    @abstractmethod
+    def meaning(self, result: Any) -> str:
+        """What "separated" means by this test, and when not to trust it."""
+
+
+class Made(NamedTuple):
+    """A test and its result."""
+
+    test: Posthoc
+    result: Any
+
+    @property
+    def wording(self) -> str:
+        """The test in a few words: "Nemenyi, critical difference 5.02"."""
+        return self.test.wording(self.result)
+
+    @property
+    def critical_difference(self) -> float | None:
+        """The difference of mean ranks from which a pair is separated; None where there is no such thing."""
+        return self.test.critical_difference(self.result)

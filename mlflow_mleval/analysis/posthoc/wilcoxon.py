@@ -1,0 +1,433 @@
+"""Wilcoxon's signed-rank test of pairs of methods over datasets, exact with ties and zeros; what a design can show at all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import comb, isqrt, ldexp
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, pair_differences
+from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.validation import one_of, probability
+
+ALTERNATIVES = ("two-sided", "greater", "less")
+#: The signed-rank distribution is exact up to this many datasets, normal beyond.
+EXACT_DATASETS = 200
+
+
+@dataclass(frozen=True)
+class PairwiseResult:
+    """Wilcoxon's signed-rank test of every pair of methods.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a);
+        mean_difference with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the
+        means of all two differences) with the interval median_low, median_high that inverts the signed-rank test: positive
+        where a is better, in units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where
+        there are too few datasets for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial
+        correlation: sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b); statistic
+        (sum of the ranks for a; two-sided: the smaller of the sums for a and for b); pvalue, pvalue_corrected, significant;
+        exact (whether the p-value is exact, or a normal approximation).
+    correction : {"holm", "bonferroni", "none"}
+    alternative : {"two-sided", "greater", "less"}
+    alpha : float
+    n_datasets, n_methods, n_comparisons : int
+    control : hashable or None
+        Method b of all pairs, if one was given.
+    methods : list
+    warnings : tuple of str
+    """
+
+    table: pd.DataFrame
+    correction: str
+    alternative: str
+    alpha: float
+    n_datasets: int
+    n_methods: int
+    n_comparisons: int
+    control: Hashable | None
+    methods: list[Hashable]
+    warnings: tuple[str, ...] = ()
+
+    def pvalues(self, corrected: bool = True) -> pd.DataFrame:
+        """Methods x methods: p-values; NaN for pairs that are not compared, and for (b, a) of a one-sided test."""
+        values = self.table["pvalue_corrected" if corrected else "pvalue"].to_numpy()
+        at = pd.Index(self.methods)
+        a, b = at.get_indexer(self.table["method_a"]), at.get_indexer(self.table["method_b"])
+        matrix = np.full((self.n_methods, self.n_methods), np.nan)
+        np.fill_diagonal(matrix, 1.0)
+        matrix[a, b] = values
+        if self.alternative == "two-sided":
+            matrix[b, a] = values
+        return pd.DataFrame(matrix, at, at)
+
+    @property
+    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+        """The separated pairs as (better, worse)."""
+        rows = self.table[self.table["significant"]]
+        a_better = rows["effect_size"] > 0
+        better = rows["method_a"].where(a_better, rows["method_b"])
+        worse = rows["method_b"].where(a_better, rows["method_a"])
+        return list(zip(better, worse, strict=True))
+
+    @property
+    def feasibility(self) -> Feasibility:
+        """What the design can show at all."""
+        against = self.control is not None
+        return feasibility(self.n_datasets, self.n_methods, self.alpha, self.correction, against, self.alternative)
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """What pairwise signed-rank tests can show with so many datasets and methods.
+
+    Attributes
+    ----------
+    n_datasets, n_methods, n_comparisons : int
+    smallest_pvalue, smallest_corrected : float
+        Of a pair of which one method is better on every dataset.
+    can_reject : bool
+        Whether any outcome could be significant.
+    datasets_needed : int
+        The least number of datasets with which one could.
+    max_methods : int or None
+        The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
+    message : str
+        The same in a sentence.
+    """
+
+    n_datasets: int
+    n_methods: int
+    n_comparisons: int
+    smallest_pvalue: float
+    smallest_corrected: float
+    can_reject: bool
+    datasets_needed: int
+    max_methods: int | None
+    message: str
+
+
+def wilcoxon_pairs(
+    table: ArrayLike | pd.DataFrame,
+    minimize: bool = False,
+    correction: str = "holm",
+    control: Hashable | None = None,
+    alternative: str = "two-sided",
+    alpha: float = 0.05,
+    decimals: int | None = None,
+) -> PairwiseResult:
+    r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and zeros.
+
+    Ranks of :math:`|a - b|` are averaged over ties; zeros are ranked and then left out (Pratt 1959); the p-value is exact given
+    those ranks, all :math:`2^n` signs being equally likely under the hypothesis. Recommended over post-hoc tests of mean ranks,
+    whose verdict on a pair depends on the other methods (Benavoli, Corani & Mangili 2016).
+
+    Differences that agree to within 1e-12 of the largest absolute value on the dataset count as tied, and as zero likewise, so
+    that float noise (0.3 - 0.2 against 0.2 - 0.1) does not break ties.
+
+    Parameters
+    ----------
+    table : array_like or pandas.DataFrame, shape (datasets, methods)
+        Values of one measure, larger is better.
+    minimize : bool
+        Whether smaller is better instead.
+    correction : {"holm", "bonferroni", "none"}
+        For the number of pairs; family-wise error.
+    control : hashable, optional
+        Compare every method with this one only: method_b of every pair.
+    alternative : {"two-sided", "greater", "less"}
+        "greater": a is better than b.
+    alpha : float
+        Family-wise significance level.
+    decimals : int, optional
+        Round the values to so many decimals first, where they were reported so.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two datasets or methods, empty or infinite cells, an unknown control or option.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [.91, .82, .73, .64, .55, .46], "b": [.9, .8, .7, .6, .5, .4]})
+    >>> result = wilcoxon_pairs(table)
+    >>> result.table.loc[0, ["wins", "losses", "effect_size", "statistic", "pvalue"]].tolist()
+    [6.0, 0.0, 1.0, 0.0, 0.03125]
+    >>> result.significant_pairs
+    [('a', 'b')]
+    """
+    one_of(correction, "correction", CORRECTIONS)
+    one_of(alternative, "alternative", ALTERNATIVES)
+    probability(alpha, "alpha")
+    frame, a, b, difference, noise = pair_differences(table, minimize, control, decimals)
+    n, m = frame.shape
+    ranks, pattern = _signed_ranks(difference, noise)
+    plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
+    statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
+    exact = n <= EXACT_DATASETS
+    tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
+    pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
+    corrected = adjust(pvalue, correction)
+    mean = difference.mean(axis=1)
+    margin = stats.t.isf(alpha / 2, n - 1) * difference.std(axis=1, ddof=1) / np.sqrt(n)
+    median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
+    pairs = pd.DataFrame(
+        {
+            "method_a": frame.columns[a],
+            "method_b": frame.columns[b],
+            "n": n,
+            "n_zero": (difference == 0).sum(axis=1),
+            "wins": (difference > 0).sum(axis=1),
+            "ties": (difference == 0).sum(axis=1),
+            "losses": (difference < 0).sum(axis=1),
+            "mean_difference": mean,
+            "mean_low": mean - margin,
+            "mean_high": mean + margin,
+            "median_difference": median,
+            "median_low": low,
+            "median_high": high,
+            "effect_size": (plus - minus) / (n * (n + 1)),
+            "statistic": statistic / 2,
+            "pvalue": pvalue,
+            "pvalue_corrected": corrected,
+            "significant": corrected <= alpha,
+            "exact": exact,
+        }
+    )
+    possible = feasibility(n, m, alpha, correction, control is not None, alternative)
+    warnings = [] if possible.can_reject else [possible.message]
+    if not exact:
+        warnings.append(f"The p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
+    return PairwiseResult(
+        table=pairs,
+        correction=correction,
+        alternative=alternative,
+        alpha=alpha,
+        n_datasets=n,
+        n_methods=m,
+        n_comparisons=len(pairs),
+        control=control,
+        methods=frame.columns.tolist(),
+        warnings=tuple(warnings),
+    )
+
+
+def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row (a pair), in integers: twice the midranks of the absolute differences, zeros included.
+
+    Returned with the sign of the difference (0 for a zero), in the order of the row; and without it, in rising order.
+    """
+    size = np.abs(difference)
+    order = np.argsort(size, axis=1)
+    ordered, slack = np.take_along_axis(size, order, axis=1), noise[order]
+    n = size.shape[1]
+    index = np.arange(n)
+    new = np.diff(ordered, axis=1) > np.maximum(slack[:, 1:], slack[:, :-1])
+    new |= (ordered[:, 1:] > 0) & (ordered[:, :-1] == 0)
+    first, last = np.zeros_like(order), np.full_like(order, n - 1)
+    first[:, 1:] = np.maximum.accumulate(np.where(new, index[1:], 0), axis=1)
+    last[:, :-1] = np.minimum.accumulate(np.where(new, index[:-1], n - 1)[:, ::-1], axis=1)[:, ::-1]
+    pattern = np.where(ordered > 0, first + last + 2, 0)
+    ranks = np.empty_like(pattern)
+    np.put_along_axis(ranks, order, pattern, axis=1)
+    return np.where(difference < 0, -ranks, ranks), pattern
+
+
+def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Chance that a random half of the ranks in a row adds up to at most `sums`: dynamic programme, once a pattern of ties."""
+    total = pattern.sum(axis=1)
+    upper = 2 * sums > total
+    sums = np.where(upper, total - sums - 1, sums)
+    keys, width = pattern.astype(np.int16).tobytes(), 2 * pattern.shape[1]
+    rows_of: dict[bytes, list[int]] = {}
+    for row in range(len(pattern)):
+        rows_of.setdefault(keys[row * width : (row + 1) * width], []).append(row)
+    out = np.zeros(len(pattern))
+    for rows in rows_of.values():
+        below = sums[rows]
+        share = share_at_most(pattern[rows[0]], int(below.max()))
+        out[rows] = np.where(below < 0, 0.0, share[below])
+    return np.where(upper, 1 - out, out)
+
+
+def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
+    """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a sum of at most 0 .. `limit`.
+
+    Parameters
+    ----------
+    ranks : array of int, shape (n,)
+        Rising; doubled midranks are integers. Zeros do not count.
+    limit : int
+        The largest sum that is asked for.
+
+    Returns
+    -------
+    numpy.ndarray, shape (limit + 1,)
+        Exact below 2^53 subsets.
+
+    Examples
+    --------
+    >>> share_at_most(np.array([1, 2, 3]), 3).tolist()
+    [0.125, 0.25, 0.375, 0.625]
+    """
+    ranks = ranks[ranks > 0].tolist()
+    ways = np.zeros(max(limit, 0) + 1)
+    ways[0] = 1.0
+    reach = 0
+    for rank in ranks:
+        reach = min(reach + rank, limit)
+        if rank <= reach:
+            ways[rank : reach + 1] += ways[: reach + 1 - rank]
+    return np.ldexp(np.cumsum(ways), -len(ranks))
+
+
+def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """The same by the normal approximation; the variance is that of the tied ranks."""
+    deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
+    z = (sums - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
+    return np.where(deviation > 0, stats.norm.cdf(z), 1.0)
+
+
+def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median of the means of all two differences, row by row, and the interval that inverts the signed-rank test."""
+    n = difference.shape[1]
+    i, j = np.triu_indices(n)
+    ranks = np.arange(1, n + 1)
+    outside = int((share_at_most(ranks, int(ranks.sum())) <= alpha / 2).sum())
+    found = np.empty((3, len(difference)))
+    block = max(1, 2**22 // len(i))
+    for start in range(0, len(difference), block):
+        rows = difference[start : start + block]
+        means = rows[:, i]
+        means += rows[:, j]
+        means.sort(axis=1)
+        ends = (means[:, outside - 1], means[:, -outside]) if outside else (np.nan, np.nan)
+        middle = (means[:, (len(i) - 1) // 2] + means[:, len(i) // 2]) / 2
+        for target, value in zip(found[:, start : start + block], (middle, *ends), strict=True):
+            target[:] = value
+    return tuple(found / 2)
+
+
+def feasibility(
+    n_datasets: int,
+    n_methods: int,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    control: bool = False,
+    alternative: str = "two-sided",
+) -> Feasibility:
+    """Whether pairwise signed-rank tests could reject anything, before looking at data.
+
+    The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the number of pairs.
+
+    Parameters
+    ----------
+    n_datasets, n_methods : int
+        Size of the design.
+    alpha, correction, alternative
+        As in `wilcoxon_pairs`.
+    control : bool
+        Whether all methods are compared with one only.
+
+    Examples
+    --------
+    >>> print(feasibility(11, 12).message)
+    12 methods on 11 datasets cannot give a significant pair: the smallest signed-rank p-value is .00098, times 66 \
+comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
+    """
+    one_of(correction, "correction", CORRECTIONS)
+    one_of(alternative, "alternative", ALTERNATIVES)
+    probability(alpha, "alpha")
+    if n_datasets < 1 or n_methods < 2:
+        raise ValueError(f"`n_datasets` and `n_methods` must be at least 1 and 2, got {n_datasets} and {n_methods}.")
+    pairs = n_methods - 1 if control else comb(n_methods, 2)
+    factor = 1 if correction == "none" else pairs
+    sides = 2 if alternative == "two-sided" else 1
+
+    def smallest(datasets: int) -> float:
+        return min(1.0, sides * 0.5**datasets)
+
+    p = smallest(n_datasets)
+    corrected = min(1.0, p * factor)
+    needed = 1
+    while smallest(needed) * factor > alpha:
+        needed += 1
+    allowed = int(ldexp(alpha / sides, min(n_datasets, 1000)))
+    if correction == "none" and allowed:
+        most = None
+    elif control:
+        most = allowed + 1 if allowed else 0
+    else:
+        most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
+    return Feasibility(
+        n_datasets=n_datasets,
+        n_methods=n_methods,
+        n_comparisons=pairs,
+        smallest_pvalue=p,
+        smallest_corrected=corrected,
+        can_reject=corrected <= alpha,
+        datasets_needed=needed,
+        max_methods=most,
+        message=_possible(n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most),
+    )
+
+
+def _possible(
+    n: int, m: int, p: float, factor: int, corrected: float, alpha: float, correction: str, needed: int, most: int | None
+) -> str:
+    def short(x: float) -> str:
+        return f"{x:.2g}".replace("0.", ".", 1) if x < 1e-3 else f"{x:.4f}".lstrip("0")
+
+    times = f", times {factor} comparisons ({correction}) {short(corrected)}" if factor > 1 else ""
+    if corrected <= alpha:
+        return f"{m} methods on {n} datasets can give a significant pair: the smallest signed-rank p-value is {short(p)}{times}."
+    fewer = f" or at most {most} methods" if most else ""
+    return (
+        f"{m} methods on {n} datasets cannot give a significant pair: the smallest signed-rank p-value is {short(p)}{times}, "
+        f"above alpha = {alpha:g}. It takes {needed} datasets{fewer}."
+    )
+
+
+class Wilcoxon(Posthoc):
+    """Every pair by itself, by signed ranks."""
+
+    name = asked = "wilcoxon"
+    title = "Wilcoxon's signed ranks"
+    key = "pairwise"
+    column, sort = "pvalue_corrected", "pvalue"
+    head = "p"
+    summary = "tests a pair of methods by itself, exactly with ties and zeros"
+    sources = ("wilcoxon", "pratt", "benavoli")
+
+    def run(self, tested: Tested) -> PairwiseResult:
+        return wilcoxon_pairs(tested.table, correction=tested.correction, control=tested.control, alpha=tested.alpha)
+
+    def pvalues(self, result: PairwiseResult) -> pd.DataFrame:
+        return result.pvalues()
+
+    def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
+        return tuple(text for text in result.warnings if text != result.feasibility.message)  # the verdict says that
+
+    def unable(self, result: PairwiseResult) -> str:
+        return "" if result.feasibility.can_reject else "pairwise signed-rank tests could not reject anything here"
+
+    def wording(self, result: PairwiseResult) -> str:
+        return self.title if result.n_comparisons == 1 else f"{self.title}, {CORRECTIONS[result.correction]}"
+
+    def sentence(self, result: PairwiseResult) -> str:
+        pairs = "every pair" if result.control is None else f"every pair with {result.control}"
+        return f"Wilcoxon's signed-rank test on {pairs}, p-values corrected ({result.correction})"
+
+    def meaning(self, result: PairwiseResult) -> str:
+        pair = "a given" if result.correction == "none" else "any"
+        return (
+            f"One is better on so many datasets, and by so much, that chance would separate {pair} pair in at most "
+            f"{100 * result.alpha:g}% of such studies. Datasets count as independent, differences on them as comparable in size."
+        )

@@ -1,0 +1,228 @@
+"""The loss profiles of one dataset: curves with bands, differences of pairs with p-values, crossings, certain stretches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from mlflow_mleval.analysis.along_parameter import BLOCK, NOISE, along_parameter
+from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.folds.protocol import UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.loss_profiles import Array, Profiles
+from mlflow_mleval.naming import some
+
+
+@dataclass
+class TestedPairs:
+    """The pairs that can be tested by fold: their rows, corrected p-values along the parameter, and what intervals need."""
+
+    rows: NDArray[np.int64]
+    along: Array
+    angles: Array
+    scale: float
+    by_fold: Array
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+
+@dataclass
+class OnDataset:
+    """What is known of one dataset on the way; arrays are pairs x parameters."""
+
+    dataset: str
+    family: str
+    n_labels: int
+    at: NDArray[Any]
+    position: Array
+    curves: pd.DataFrame
+    methods: list[str]
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    n_pairs: int
+    mean: Array
+    protocol: Protocol | None
+    alpha: float
+    pvalue: Array
+    low: Array
+    high: Array
+    tested: TestedPairs | None = None
+
+    @property
+    def difference(self) -> Array:
+        """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
+        found = self.mean[self.b] - self.mean[self.a]
+        found[np.abs(found) <= NOISE] = 0.0
+        return found
+
+    @property
+    def significant(self) -> Array:
+        """1 where a is better for certain, -1 where b is, else 0."""
+        return np.where(self.pvalue <= self.alpha, np.sign(self.difference), 0)
+
+    def ratio_table(self) -> pd.DataFrame:
+        """The rows of `ProfileComparison.ratios`."""
+        n_pairs, n_at = len(self.a), len(self.at)
+        methods = np.array(self.methods, dtype=object)
+        arrays = [
+            np.full(n_pairs * n_at, self.dataset, dtype=object), np.repeat(methods[self.a], n_at),
+            np.repeat(methods[self.b], n_at), np.tile(self.at, n_pairs),
+        ]  # fmt: skip
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self.mean[self.b] / self.mean[self.a]
+        table = {
+            "position": np.tile(self.position, n_pairs), "ratio": ratio.ravel(), "low": self.low.ravel(),
+            "high": self.high.ravel(), "pvalue": self.pvalue.ravel(), "significant": (self.significant != 0).ravel(),
+        }  # fmt: skip
+        return pd.DataFrame(table, pd.MultiIndex.from_arrays(arrays, names=["dataset", "method_a", "method_b", "parameter"]))
+
+    def crossings(self) -> list[tuple[Any, ...]]:
+        """Where the mean profiles of a pair are equal, between parameters at which one and then the other is better."""
+        sign, sure, difference = np.sign(self.difference), self.significant, self.difference
+        rows = []
+        for pair in np.flatnonzero((sign > 0).any(axis=1) & (sign < 0).any(axis=1)):
+            at = np.flatnonzero(sign[pair])
+            turns = np.flatnonzero(np.diff(sign[pair, at]))
+            ends = [at[0], *at[turns + 1], len(self.at)]
+            for n, turn in enumerate(turns):
+                i, j = at[turn], at[turn + 1]
+                if j == i + 1:
+                    share = difference[pair, i] / (difference[pair, i] - difference[pair, j])
+                    position = self.position[i] + share * (self.position[j] - self.position[i])
+                else:  # equal in between
+                    position = (self.position[i + 1] + self.position[j - 1]) / 2
+                a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
+                below, above = (a, b) if sign[pair, i] > 0 else (b, a)
+                sides = (sure[pair, ends[n] : i + 1], sign[pair, i]), (sure[pair, j : ends[n + 2]], sign[pair, j])
+                certain = all((side == way).any() for side, way in sides)
+                rows.append((self.dataset, a, b, self._parameter(position), float(position), below, above, certain))
+        return rows
+
+    def _parameter(self, position: float) -> float:
+        """The parameter at a position."""
+        if self.family == "binomial":
+            return float(1 + position * (self.n_labels - 1))
+        return float(self.at[-1] ** position)
+
+    def claims(self) -> list[tuple[Any, ...]]:
+        """Stretches of neighbouring parameters at which one method is better for certain."""
+        sure, rows = self.significant, []
+        for pair in np.flatnonzero(sure.any(axis=1)):
+            edges = np.flatnonzero(np.diff(sure[pair], prepend=0, append=0))
+            for start, stop in zip(edges, [*edges[1:], len(self.at)], strict=True):
+                if start < len(self.at) and sure[pair, start]:
+                    a, b = self.methods[self.a[pair]], self.methods[self.b[pair]]
+                    better, worse = (a, b) if sure[pair, start] > 0 else (b, a)
+                    rows.append((self.dataset, better, worse, self.at[start].item(), self.at[stop - 1].item(), self.n_labels))
+        return rows
+
+
+def on_dataset(
+    profiles: Profiles, dataset: str, family: str, parameters: ArrayLike | None, alpha: float, n_resamples: int, seed: int,
+    protocol: str | None, ratio: float | None, chosen: Sequence[str], absent: dict[str, str], warnings: list[str],
+) -> OnDataset:
+    """Curves with bands, differences of pairs, and their p-values along the parameter."""
+    losses = profiles.by_row(dataset, family, parameters)
+    at, position = profiles.parameters(dataset, family, parameters), profiles.positions(dataset, family, parameters)
+    everyone = list(losses)
+    rng = np.random.default_rng([seed, profiles.datasets.index(dataset)])
+    folds = {m: profiles.folds[dataset, m] for m in everyone}
+    common, how = _common_folds(profiles, dataset, folds, protocol, ratio, absent, warnings)
+    mean = np.array([losses[m].mean(axis=0) for m in everyone])
+    low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
+        which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
+        shared = how.ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
+        low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), shared, alpha, n_resamples, rng)
+    index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"])
+    columns = {"position": np.tile(position, len(everyone)), "loss": mean.ravel(), "low": low.ravel(), "high": high.ravel()}
+    methods = [m for m in everyone if m in set(chosen)]
+    a, b = np.triu_indices(len(methods), 1)
+    rows = [everyone.index(m) for m in methods]
+    part = OnDataset(
+        dataset, family, profiles.n_labels[dataset], at, position, pd.DataFrame(columns, index), methods, a, b,
+        len(everyone) * (len(everyone) - 1) // 2, mean[rows], how, alpha, *np.full((3, len(a), len(at)), np.nan),
+    )  # fmt: skip
+    if len(a) and how is not None:
+        part.tested = _test(part, losses, common, how, profiles, absent, warnings)
+    return part
+
+
+def _common_folds(
+    profiles: Profiles, dataset: str, folds: Mapping[str, tuple[Hashable, ...]], kind: str | None, ratio: float | None,
+    absent: dict[str, str], warnings: list[str],
+) -> tuple[list[str], Protocol | None]:
+    """The methods with the most common folds, and how these came about; None where nothing can be tested."""
+    sets = Counter(frozenset(f) for f in folds.values() if len(f) > 1)
+    if not sets:
+        absent[f"tests.{dataset}"] = "no profile by fold: a test along the profile needs at least two folds"
+        return [], None
+    shared = sets.most_common(1)[0][0]
+    common = [m for m, f in folds.items() if frozenset(f) == shared]
+    if others := [m for m in folds if m not in common]:
+        absent[f"tests.{dataset}: {some(others)}"] = f"not the {len(shared)} folds that most methods have on {dataset}"
+    if len(common) < 2:
+        absent[f"tests.{dataset}"] = "fewer than two methods have the same folds"
+    try:
+        how, notes = recorded_protocol(runs_of(profiles.runs, dataset, common), len(shared), kind, ratio)
+    except ValueError as error:
+        absent[f"tests.{dataset}"] = str(error)
+        return common, None
+    f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
+    warnings += [f"On {dataset}: {note}" for note in notes if note != f_test]
+    return common, how
+
+
+def _bands(values: Array, ratio: float | None, alpha: float, n_resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Low and high of the means over drawn folds, the same folds for all; values are methods x folds x parameters.
+
+    The draws are spread so that their variance is the corrected one.
+    """
+    n_methods, n_folds, _ = values.shape
+    mean = values.mean(axis=1)
+    spread = np.sqrt(n_folds * variance_factor(n_folds, ratio) * n_folds / (n_folds - 1))
+    share = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_resamples) / n_folds
+    found = np.empty((2, *mean.shape))
+    step = max(1, BLOCK // (n_resamples * mean.shape[1]))
+    for i in range(0, n_methods, step):
+        moved = np.einsum("irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], share, optimize=True)
+        found[:, i : i + step] = mean[i : i + step] + spread * np.quantile(moved, [alpha / 2, 1 - alpha / 2], axis=2)
+    return tuple(np.clip(found, 0, 1))
+
+
+def _test(
+    part: OnDataset, losses: Mapping[str, Array], common: Sequence[str], how: Protocol, profiles: Profiles,
+    absent: dict[str, str], warnings: list[str],
+) -> TestedPairs | None:
+    """The t test over folds at every parameter, p-values corrected along it."""
+    having = [m for m in part.methods if m in set(common)]
+    place = {m: part.methods.index(m) for m in having}
+    i, j = np.triu_indices(len(having), 1)
+    split, notes = unpaired(runs_of(profiles.runs, part.dataset, having), having)
+    warnings += [f"On {part.dataset}: {note}" for note in notes]
+    if split is not None:
+        absent[f"tests.{part.dataset}: {int(split.sum())} pairs"] = UNPAIRED
+        i, j = i[~split], j[~split]
+    if not len(i):
+        return None
+    folds = sorted(profiles.folds[part.dataset, having[0]], key=str)
+    order = [[profiles.folds[part.dataset, m].index(f) for f in folds] for m in having]
+    by_fold = np.array([losses[m][o] for m, o in zip(having, order, strict=True)])
+    scale = np.sqrt(variance_factor(len(folds), how.ratio))
+    along, angles = np.empty((len(i), len(part.at))), np.empty((len(i), len(part.at) - 1))
+    step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
+    for start in range(0, len(i), step):
+        at = slice(start, start + step)
+        along[at], angles[at] = along_parameter(by_fold[j[at]] - by_fold[i[at]], scale)
+    constant = int(np.isnan(along).sum())
+    if constant:
+        warnings.append(f"On {part.dataset}: {constant} differences are the same in every fold and cannot be tested.")
+    a, b = np.array([place[m] for m in having])[[i, j]]
+    rows = np.full((len(part.methods), len(part.methods)), -1)
+    rows[part.a, part.b] = np.arange(len(part.a))
+    return TestedPairs(rows[a, b], along, angles, scale, by_fold, i, j)
