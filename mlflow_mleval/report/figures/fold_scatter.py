@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report.escape import aligned, number
 from mlflow_mleval.report.figures.labels import Box, label
+from mlflow_mleval.report.numerals import aligned, number
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
