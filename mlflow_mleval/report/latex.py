@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mlflow_mleval.report.document import PAPER, Document, Section, Table, Terms, plain
 from mlflow_mleval.report.escape import latex, shorten
-from mlflow_mleval.report.terminal import fitting
+from mlflow_mleval.report.terminal import fitting, noted
 
 #: Rows and characters of a line that fit on a page; longer names are cut in the middle.
 ROWS, LINE, NAME = 40, 110, 60
@@ -26,9 +26,9 @@ def render(document: Document, width: int = 100) -> str:
     """Sections under run-in headings, from the second on; `width` changes nothing."""
     parts = [HEAD]
     for i, section in enumerate(document.sections):
-        blocks = [part for block in section.linear(PAPER) for part in _parts(block, section)]
-        if blocks:
-            headed = i and not blocks[0].startswith((r"\paragraph", r"\begin{table}"))
+        found = list(section.linear(PAPER))
+        if blocks := [part for block in found for part in _parts(block, section)]:
+            headed = i and not noted(found) and not blocks[0].startswith((r"\paragraph", r"\begin{table}"))
             parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
     return "\n\n".join(parts) + "\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, plain
+from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
 
 #: Points beyond so many characters are cut.
@@ -18,10 +18,17 @@ def render(document: Document, width: int = 100) -> str:
     """The answer first; headings from the second section on."""
     parts = []
     for i, section in enumerate(document.sections):
-        blocks = ["\n".join(_lines(block, width)) for block in section.linear(ALWAYS)]
-        if blocks := [text for text in blocks if text]:
-            parts += [f"{section.title}\n{blocks[0]}" if i and section.title else blocks[0], *blocks[1:]]
+        found = list(section.linear(ALWAYS))
+        blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
+        if i and not noted(found) and blocks:
+            blocks[0] = f"{section.title}\n{blocks[0]}"
+        parts += blocks
     return "\n\n".join(parts)
+
+
+def noted(blocks: Sequence[object]) -> bool:
+    """Whether there are notes only, which need no heading."""
+    return all(isinstance(block, Text) and block.role == "note" for block in blocks)
 
 
 def _lines(block: object, width: int) -> Iterator[str]:

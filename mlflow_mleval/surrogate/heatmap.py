@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import fixed, number
+from mlflow_mleval.report.numerals import fixed, number
 from mlflow_mleval.report.svg import SMALL, WIDTH, Svg, text_width
 
 #: The largest cell, the smallest that still holds its number, and the most rows and columns.

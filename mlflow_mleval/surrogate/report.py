@@ -8,7 +8,7 @@ from itertools import groupby
 import pandas as pd
 
 from mlflow_mleval.report.blocks import Column, Figure, Section, Table, Text
-from mlflow_mleval.report.escape import aligned
+from mlflow_mleval.report.numerals import aligned
 from mlflow_mleval.report.page import render_page
 from mlflow_mleval.report.run.figures import standalone
 from mlflow_mleval.report.tables import to_csv

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import number
+from mlflow_mleval.report.numerals import number
 from mlflow_mleval.report.svg import SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 19

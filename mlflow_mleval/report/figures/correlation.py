@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import fixed, number
+from mlflow_mleval.report.numerals import fixed, number
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 20

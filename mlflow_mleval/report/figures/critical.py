@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import fixed
+from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import BOLD, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, spans
 
 ROW = 19

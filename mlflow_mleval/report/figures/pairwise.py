@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import MINUS, fixed, number, pvalue
+from mlflow_mleval.report.numerals import MINUS, fixed, number, pvalue
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Svg, room_for, text_width
 
 CELL = 46

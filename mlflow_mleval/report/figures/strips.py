@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import number
+from mlflow_mleval.report.numerals import number
 from mlflow_mleval.report.svg import Scale, Svg
 
 HEIGHT = 14

@@ -6,7 +6,8 @@ import math
 
 import pandas as pd
 
-from mlflow_mleval.report.escape import fixed, shorten
+from mlflow_mleval.report.escape import shorten
+from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for
 
 ROW = 20

@@ -1,0 +1,90 @@
+"""A Comparison as a document: the report, its ranking, or its pairs. A topic joins by its line in `_TOPICS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content import differences, provenance, verdict
+from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
+from mlflow_mleval.report.numerals import level
+
+#: The modules whose `section(c)` and, where there is any, `data(c)` and `frames(c)` make the report, in the order of reading.
+_TOPICS = ("verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance")
+#: Those of the answer to which pairs of methods differ over the datasets.
+_PAIRS = ("doubts", "differences", "beyond")
+PARTS = ("report", "ranking", "pairs")
+
+
+def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") -> Document:
+    """The report, or the part of it that a command shows.
+
+    Parameters
+    ----------
+    c : Comparison
+    made_by : mapping
+        What reproduces it: command, versions, tracking_uri, experiments, filter, run_ids, seed, policy, time; any may lack.
+    what : {"report", "ranking", "pairs"}
+        The ranking lacks what is about folds and profiles. JSON always holds everything.
+    """
+    if what == "pairs":
+        said = differences.pairs_verdict(c)
+        answer = Section("verdict", "Verdict", [Text([s.text for s in said], role="lead", depth=ALWAYS)])
+        parts = [_topic(name).section(c) for name in _PAIRS]
+        parts[1] = differences.section(c, ALWAYS)
+        sections = [answer, *parts, provenance.section(c, made_by, said)]
+        title = f"Pairs of {title_of(c)}"
+    else:
+        chosen = [name for name in _TOPICS if what == "report" or name not in ("folds", "profiles")]
+        sections = [provenance.section(c, made_by) if name == "provenance" else _topic(name).section(c) for name in chosen]
+        title = title_of(c)
+    return Document(
+        title,
+        [section for section in sections if section is not None],
+        about=_about(c, made_by),
+        time=provenance.when(made_by),
+        data=lambda: {**_merged(c, "data"), "provenance": dict(made_by)},
+        frames=lambda: _merged(c, "frames"),
+        main="pairs" if what == "pairs" else "ranking",
+    )
+
+
+def keys() -> dict[str, str]:
+    """What stands under each key of the JSON report."""
+    found = {"schema_version": "version of this layout"}
+    for name in _TOPICS:
+        found |= getattr(_topic(name), "KEYS", {})
+    return found
+
+
+def _topic(name: str) -> Any:
+    return import_module(f"mlflow_mleval.report.content.{name}")
+
+
+def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:
+    """What all topics give for JSON or CSV."""
+    found: dict[str, Any] = {}
+    for name in _TOPICS:
+        if (make := getattr(_topic(name), kind, None)) is not None:
+            found |= make(c)
+    return found
+
+
+def title_of(c: Comparison) -> str:
+    """What was compared."""
+    by = "" if c.on == FUSED else f" by {listed([c.on])}"
+    return f"{count(len(c.study.methods), 'method')} compared on {count(len(c.study.datasets), 'dataset')}{by}"
+
+
+def _about(c: Comparison, made_by: Mapping[str, Any]) -> str:
+    """How, in a line."""
+    n, policy = len(c.study.measures), c.options["missing"]
+    parts = [f"{count(n, 'measure')} fused by PROMETHEE II, {verdict.choices(c.options, n)}",
+             "no missing results" if policy == "error" else f"missing results: {policy}",
+             f"α = {level(c.options['alpha'])}", provenance.when(made_by)]  # fmt: skip
+    return " · ".join(filter(None, parts))

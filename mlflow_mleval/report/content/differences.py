@@ -1,0 +1,234 @@
+"""Which differences are more than chance: tests over datasets, critical-difference diagram, every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    PAPER,
+    SHOWN,
+    Beside,
+    Column,
+    Figure,
+    Section,
+    Sentence,
+    Table,
+    Text,
+    listed,
+)
+from mlflow_mleval.report.document import name as marked
+from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
+from mlflow_mleval.report.figures.pairwise import pairwise_matrix
+from mlflow_mleval.report.numerals import fixed, number, pvalue, with_intervals
+from mlflow_mleval.report.svg import TOP
+
+#: More pairs than this are for the CSV file.
+PAIRS = 500
+#: Marks a row whose verdict the assumptions do not carry.
+NOT_TRUSTED = "[!]"
+
+KEYS = {
+    "friedman": "{statistic, pvalue, df, iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df, "
+    "exact_pvalue, mean_ranks, n_datasets, n_methods, ties, warnings}",
+    "nemenyi": "{test, critical_difference, alpha, control, significant_pairs: list of [better, worse], warnings}; with a "
+    "control the test is bonferroni-dunn",
+    "pairwise": "{test, correction, alternative, alpha, n_comparisons, control, significant_pairs, pairs, warnings}; pairs are "
+    "the rows of pairs.csv: separated ones first, method_a better by mean rank, differences a minus b",
+    "skillings_mack": "{statistic, pvalue, df, ...}: Friedman's test with the gaps left empty, where one measure has any",
+    "feasibility": "{can_reject, datasets_needed, max_methods, smallest_pvalue, smallest_corrected, message, ...}: what "
+    "pairwise signed-rank tests could show at all",
+    "decides": "wilcoxon, nemenyi or none: the test that gives the verdict about pairs",
+    "decision": "why that one",
+    "separated": "list of [better, worse]: the pairs which that test separates",
+    "cliques": "list of lists: the maximal groups of methods that it does not separate",
+}
+
+
+def section(c: Comparison, depth: int = PAPER) -> Section:
+    """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or why there are none."""
+    if c.deciding is None:
+        return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)], hint=c.decision)
+    found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
+    tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
+    if c.options["control"] is not None:
+        return Section("differences", "Differences", [tests, _diagram(c), pairs_table(c, depth=depth)], hint=found)
+    blocks = [Beside([tests, _diagram(c)], [_matrix(c)]), pairs_table(c, depth=depth, folded=depth > ALWAYS)]
+    return Section("differences", "Differences", blocks, hint=found)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    found, test = c.nemenyi, c.pairwise
+    names = ("correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs")
+    ends = ("critical_difference", "alpha", "control", "significant_pairs", "warnings")
+    return {
+        "friedman": c.friedman,
+        "nemenyi": found and {"test": "nemenyi" if found.control is None else "bonferroni-dunn",
+                              **{key: getattr(found, key) for key in ends}},
+        "pairwise": test and {"test": "wilcoxon", **{key: getattr(test, key) for key in names}, "pairs": c.pairs,
+                              "warnings": test.warnings},
+        "skillings_mack": c.skillings_mack, "feasibility": c.feasibility, "decides": c.decides, "decision": c.decision,
+        "separated": c.separated, "cliques": c.cliques,
+    }  # fmt: skip
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    return {"pairs": c.pairs}
+
+
+def pairs_verdict(c: Comparison) -> list[Sentence]:
+    """The answer about pairs: what the design can show at all, which methods the deciding test separates, and the folds.
+
+    >>> import pandas as pd
+    >>> from mlflow_mleval.analysis.comparison import compare
+    >>> from mlflow_mleval.report.document import plain
+    >>> from mlflow_mleval.study import Study
+    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    >>> plain(pairs_verdict(compare(Study.from_frame(frame)))[-1].text)
+    'The evidence separates none of 1 pair (Nemenyi, critical difference 1.39, α = .05).'
+    """
+    if c.deciding is None:
+        return [Sentence(c.decision, ("absent", "decision")), *by_fold(c)]
+    possible = Sentence(f"By signed ranks, {c.feasibility.message}", ("feasibility",))
+    if not c.letters_apply:
+        return [possible, *(s for s in verdict(c) if "separated" in s.rests_on), *by_fold(c)]
+    total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
+    pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
+    more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
+    found = f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}" if pairs else f"separates none of {total}"
+    apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
+    groups = [Sentence(describe_cliques(c.cliques, c.order), ("cliques", "separated"))] if pairs else []
+    return [possible, apart, *groups, *by_fold(c)]
+
+
+def omnibus(c: Comparison) -> list[str]:
+    """The tests over all methods together, a sentence each."""
+    lines = []
+    if (f := c.friedman) is not None:
+        low, high = f.iman_davenport_df
+        exact = "" if f.exact_pvalue is None else f"; by all orders, {pvalue(f.exact_pvalue)}"
+        lines.append(
+            f"All methods together: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
+            f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}{exact}."
+        )
+    if (s := c.skillings_mack) is not None:
+        lines.append(f"With the gaps left empty: Skillings–Mack χ²({s.df}) = {number(s.statistic)}, {pvalue(s.pvalue)}.")
+    return lines
+
+
+def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> str:
+    """The groups of methods that are not separated in words; `order` has the methods, best first.
+
+    >>> describe_cliques([["a", "b"]], ["a", "b"]), describe_cliques([["a"], ["b"]], ["a", "b"])
+    ('No two methods are separated.', 'Every two methods are separated.')
+    """
+    place = {m: i for i, m in enumerate(order)}
+    groups = sorted((sorted(group, key=place.get) for group in cliques), key=lambda group: place[group[0]])
+    if len(groups) == 1:
+        return "No two methods are separated."
+    if all(len(group) == 1 for group in groups):
+        return "Every two methods are separated."
+    texts = [_group(group, place) for group in groups if len(group) > 1]
+    alone = [group[0] for group in groups if len(group) == 1]
+    more = f" and {len(texts) - SHOWN} more groups" if len(texts) > SHOWN else ""
+    apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
+    return f"Not separated from each other: {'; '.join(texts[:SHOWN])}{more}.{apart}"
+
+
+def _group(group: Sequence[str], place: dict[str, int]) -> str:
+    if len(group) > 2 and place[group[-1]] - place[group[0]] == len(group) - 1:
+        return f"{listed(group[:1])} to {listed(group[-1:])} ({len(group)} methods)"
+    return listed(group)
+
+
+def only_best(total: int, what: str = "methods") -> str:
+    """That a figure shows only the best, if so."""
+    return "" if total <= TOP else f" The best {TOP} of {total:,} {what} are shown; the JSON and CSV data hold all."
+
+
+def _diagram(c: Comparison) -> Figure:
+    control, mean = c.options["control"], c.ranks.mean()[c.order]
+    bars, says = c.cliques, "A bar joins methods of which no pair is separated"
+    if control is not None:
+        bars = [[m for m in c.order if m == control or not c.is_separated(m, control)]]
+        says = f"The bar joins what is not separated from the control {listed([control])}; no other pairs were compared"
+    more = len(shown_cliques(bars, c.order[:TOP])) - MOST_BARS
+    caption = (
+        f"Mean ranks over {count(len(c.ranks), 'dataset')}, 1 is best. {says} ({deciding_test(c)}); a dotted stretch passes "
+        f"over methods that do not belong to it.{only_best(len(c.order))}"
+    )
+    if more > 0:
+        caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
+    shown = c.order[:TOP]
+    columns = [
+        Column("method", shown, "<", name=True),
+        Column("mean rank", [fixed(mean[m], 2) for m in shown]),
+        Column("best", [number(c.ranks[m].min()) for m in shown]),
+        Column("worst", [number(c.ranks[m].max()) for m in shown]),
+    ]
+    if control is None:
+        columns.append(Column("groups", [c.letters[m] for m in shown], "<", tip="methods that share a letter are not separated"))
+    table = Table(columns, title="Mean ranks and groups as a table", folded=True, depth=PAGE)
+    return Figure(critical_difference(mean, bars, c.deciding.critical_difference), caption, table, "Critical-difference diagram")
+
+
+def _matrix(c: Comparison) -> Figure:
+    caption = (
+        f"Each cell: the method at the left of its row against the one at the foot of its column. It says the mean difference of "
+        f"{_what(c)}, datasets won/tied/lost and p where there is room, else the sign. Blue, +: the row is better; orange, −: "
+        f"the column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
+        f"{only_best(len(c.order))}"
+    )
+    return Figure(pairwise_matrix(c.pairs, c.order, c.deciding.test.column), caption, title="Every pair")
+
+
+def _what(c: Comparison) -> str:
+    return c.compared if c.on == FUSED else marked(c.on)
+
+
+def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
+    """The pairs, separated ones first; what decides comes right after the difference."""
+    shown, test, deciding = c.pairs.head(PAIRS), c.pairwise, c.deciding.test
+    what = _what(c)
+    if c.on != FUSED and c.study.directions[c.on] == "min":
+        what += " with its sign turned"
+    apart = [
+        "yes" + (", reversed" if effect < 0 and not deciding.by_mean_ranks else "") + (f" {NOT_TRUSTED}" if doubt else "")
+        if separated else ""
+        for separated, effect, doubt in zip(shown["separated"], shown["effect_size"], shown["doubts"], strict=True)
+    ]
+    reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
+    untrusted = f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
+    single = test.correction == "none" or test.n_comparisons == 1
+    wilcoxon = f"p: Wilcoxon's signed ranks over {test.n_datasets} datasets"
+    wilcoxon += "." if single else f", plain and corrected for {test.n_comparisons} comparisons."
+    heads = {"pvalue_corrected": "p" if single else f"p ({test.correction})"}
+    decided = [
+        Column(heads.get(m.test.column, m.test.head), [pvalue(p, bare=True) for p in shown[m.test.column]], keep=4,
+               note=wilcoxon if m.test.column == "pvalue_corrected" else "")
+        for m in sorted(c.posthoc, key=lambda m: m.test is not deciding)
+    ]  # fmt: skip
+    plain = [] if single else [Column("p", [pvalue(p, bare=True) for p in shown["pvalue"]], keep=1)]
+    counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]
+    columns = [
+        Column("method", shown["method_a"].tolist(), "<", name=True),
+        Column("against", shown["method_b"].tolist(), "<", name=True),
+        Column("mean difference", with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()), keep=2,
+               note=f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; positive where the first is "
+               "better."),
+        Column("separated", apart, "<", note=f"Separated: by {deciding_test(c)}.{untrusted}"),
+        *decided,
+        *plain,
+        Column("won/tied/lost", counts, keep=3),
+    ]  # fmt: skip
+    title = "Every method against the control" if c.options["control"] is not None else "All pairs" if folded else ""
+    return Table(columns, len(c.pairs), title, "Pairs of methods", key="pairs", things="pairs", folded=folded, depth=depth)

@@ -1,0 +1,45 @@
+"""What a reader must know before believing the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.report.document import ALWAYS, Section, Text
+
+#: Doubts that stand on a terminal.
+MOST = 4
+
+KEYS = {
+    "doubts": "list of text: what a reader must know before believing the verdict",
+    "absent": "{part: reason}: what could not be computed",
+    "excluded": "list of {kind, name, reason}: what was left out",
+}
+
+
+def section(c: Comparison) -> Section | None:
+    """The doubts as a marked list; nothing where there are none."""
+    if not c.doubts:
+        return None
+    names = {*c.study.methods, *c.study.datasets, *c.study.measures}
+    return doubts([capitalised(text, names) for text in c.doubts], MOST)
+
+
+def doubts(texts: Iterable[str], most: int | None = None) -> Section:
+    """The section of any document that holds its doubts."""
+    return Section("doubts", "Doubts", [Text(list(texts), role="points", depth=ALWAYS, most=most)])
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
+
+
+def capitalised(text: str, names: Iterable[str]) -> str:
+    """The text with a capital, unless it begins with one of the names, which stay as they are.
+
+    >>> capitalised("random forest leads", ["random forest"]), capitalised("two lead", ["random forest"])
+    ('random forest leads', 'Two lead')
+    """
+    return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]

@@ -1,0 +1,161 @@
+"""The measures: their weights, which of them say the same, who leads by each, and the ranking without the redundant ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.differences import only_best
+from mlflow_mleval.report.content.ranking import ARROWS, grid
+from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section, Table, Text, listed, name
+from mlflow_mleval.report.figures.correlation import correlation_graph
+from mlflow_mleval.report.figures.gaia import gaia
+from mlflow_mleval.report.numerals import fixed, number, pvalue
+from mlflow_mleval.report.svg import TOP
+
+KEYS = {
+    "weights": "{dataset: {measure: weight}}, each summing to 1",
+    "measures": "list of {measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue}",
+    "concordance": "{ranking: {ranking: tau}}: Kendall's tau-b between the rankings by single measures and the fused one",
+    "redundancy": "{threshold, correlation, kept, dropped, groups, ranking, warnings}: correlated measures, and the ranking "
+    "without them",
+}
+
+
+def section(c: Comparison) -> Section:
+    """What the measures contribute; with a single measure only its table."""
+    hint = count(len(c.study.measures), "measure")
+    if c.redundancy is not None:
+        left = [_correlation(c), _without(c)]
+        hint += f", {len(c.redundancy.kept)} of them kept at correlation {c.redundancy.threshold:g}"
+    else:
+        why = c.absent.get("redundancy", "not asked for")
+        left = [Text([f"Redundancy of measures was not examined: {why}."], role="note", depth=PAGE)]
+    blocks: list[Any] = [_by_measure(c), Beside(left, [_plane(c)] if c.plane is not None else [])]
+    if len(c.study.measures) > 1:
+        blocks += [_flows(c), _agreement(c)]
+    return Section("measures", "Measures", blocks, hint=hint)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    r = c.redundancy
+    names = ("threshold", "kept", "dropped", "groups", "warnings")
+    return {
+        "weights": c.fusion.weights.to_dict(orient="index"),
+        "measures": c.measures,
+        "concordance": c.concordance.to_dict(orient="index"),
+        "redundancy": r and {
+            **{key: getattr(r, key) for key in names}, "correlation": r.correlation.to_dict(orient="index"),
+            "ranking": r.ranking.rename_axis("method").reset_index(),
+        },
+    }  # fmt: skip
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
+
+
+def _arrow(c: Comparison, measure: str) -> str:
+    return ARROWS[c.study.directions[measure]]
+
+
+def _heads(c: Comparison, measures: pd.Index) -> list[str]:
+    return [f"{name(m, 18)} {_arrow(c, m)}" if m in c.study.directions else name(m, 18) for m in measures]
+
+
+def _by_measure(c: Comparison) -> Table:
+    weights, found = c.fusion.weights.mean(), c.measure_tests
+    columns = [
+        Column("measure", list(found.index), "<", name=True),
+        Column("better", [_arrow(c, m) for m in found.index], "^"),
+        Column("weight", [fixed(weights[m], 3) for m in found.index], tip="mean over datasets"),
+        Column("leader", found["leader"].tolist(), "<", name=True),
+        Column("its mean rank", [fixed(r, 2) for r in found["mean_rank"]]),
+        Column("Friedman p", [pvalue(p, bare=True) for p in found["friedman_pvalue"]]),
+        Column("Iman–Davenport p", [pvalue(p, bare=True) for p in found["iman_davenport_pvalue"]]),
+        Column("τ with fused", [fixed(t, 2) for t in c.concordance.loc[FUSED, found.index]],
+               tip="Kendall's tau between the ranking by this measure and the fused one"),
+    ]  # fmt: skip
+    note = (
+        "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1). "
+        "Mean ranks depend on each other and have no interval; the p-values say whether the ranking is more than chance."
+    )
+    return Table(columns, title="Each measure by itself", note=note, depth=PAGE)
+
+
+def _correlation(c: Comparison) -> Figure:
+    r = c.redundancy
+    gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
+    groups = [g for g in r.groups if len(g) > 1]
+    arrows = {m: _arrow(c, m) for m in c.study.measures}
+    svg = correlation_graph(r.correlation, r.threshold, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
+    caption = (
+        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.threshold:g} in absolute "
+        f"value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a hollow one "
+        "stands the measure because of which it goes. Weights are means over datasets."
+        f"{only_best(len(r.correlation), 'measures')}"
+    )
+    shown = r.correlation.iloc[:TOP, :TOP]
+    table = grid(shown, "measure", _heads(c, shown.columns), lambda v: fixed(v, 2), title="Correlations as a table")
+    return Figure(svg, caption, table, title="Measures that say the same")
+
+
+def _without(c: Comparison) -> Table | Text:
+    r = c.redundancy
+    if r.dropped.empty:
+        text = "Nothing is redundant at this threshold, so the filter keeps the ranking as it is."
+        return Text([text], role="note", depth=PAGE)
+    shown = r.ranking.iloc[:TOP]
+    columns = [
+        Column("method", list(shown.index), "<", name=True),
+        Column("mean rank", [fixed(x, 2) for x in shown["mean_rank"]]),
+        Column("place", [number(x) for x in shown["rank"]]),
+        Column("mean rank without", [fixed(x, 2) for x in shown["mean_rank_without"]]),
+        Column("place without", [number(x) for x in shown["rank_without"]]),
+        Column("moves", [_moved(x) for x in shown["rank"] - shown["rank_without"]]),
+        Column("mean change", [fixed(x, 2) for x in shown["mean_change"]],
+               tip="mean over datasets of the absolute change of rank"),
+    ]  # fmt: skip
+    note = (
+        f"Left out: {listed(r.dropped['measure'], 12)}. Mean change: average over datasets of how many ranks the method moves."
+    )
+    title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
+    return Table(columns, len(r.ranking), title=title, note=note, things="methods", depth=PAGE)
+
+
+def _moved(places: float) -> str:
+    """How many places up or down: by sign and arrow."""
+    return "–" if places == 0 else f"{'▲' if places > 0 else '▼'} {number(abs(places))}"
+
+
+def _plane(c: Comparison) -> Figure:
+    plane, order = c.plane, c.fusion.ranking.index
+    doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
+    caption = (
+        f"Methods (dots) and measures (arrows) in the plane that shows {plane.explained:.0%} of the differences between net "
+        f"flows, averaged over datasets.{doubt} A method in the direction of an arrow does well by that measure; arrows that "
+        f"point the same way agree. The decision axis points to the better methods.{only_best(len(order))}"
+    )
+    points = pd.concat([plane.methods.loc[order[:TOP]], plane.measures])
+    table = grid(points, "method or measure", ["x", "y"], lambda v: fixed(v, 3), title="Coordinates as a table")
+    axis = (float(plane.axis["x"]), float(plane.axis["y"]))
+    return Figure(gaia(plane.methods.loc[order], plane.measures, axis, plane.explained), caption, table, title="GAIA plane")
+
+
+def _flows(c: Comparison) -> Table:
+    shown = c.mean_flows.loc[c.fusion.ranking.index[:TOP], c.study.measures[:TOP]]
+    note = "Mean over datasets, from −1 to 1, larger is better whatever the measure." + only_best(len(c.order))
+    heads = _heads(c, shown.columns)
+    return grid(shown, "method", heads, lambda v: fixed(v, 2), title="Net flow φ by each measure alone", note=note)
+
+
+def _agreement(c: Comparison) -> Table:
+    shown = c.concordance.iloc[: TOP + 1, : TOP + 1]
+    note = "Kendall's τ between the rankings by mean rank, from −1 to 1; – where a ranking ties all methods."
+    heads = [name(m, 18) for m in shown.columns]
+    return grid(shown, "ranking by", heads, lambda v: fixed(v, 2), title="Agreement of the rankings", note=note)

@@ -1,0 +1,167 @@
+"""The ranking: one row a method, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.paired import mean_intervals
+from mlflow_mleval.analysis.promethee import PrometheeResult
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.verdict import choices
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Table, Text, listed, name
+from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
+from mlflow_mleval.report.numerals import aligned, fixed, number, with_intervals
+
+#: Rows of a table of methods.
+METHODS = 100
+ARROWS = {"min": "↓", "max": "↑"}
+FLOWS = ["phi_plus", "phi_minus", "phi"]
+
+KEYS = {
+    "ranking": "list, best first, of {position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, "
+    "letters}: rank and flows of the fused ranking, means over datasets; mean_rank and its extremes of what the tests compare",
+    "datasets": "{dataset: list, best first, of {method, rank, phi_plus, phi_minus, phi}}",
+    "promethee": "{dataset: {unicriterion: {method: {measure: net flow}}, thresholds: {measure: {preference, q, p, s}}, "
+    "incomparable: list of pairs that PROMETHEE I leaves open, gaia: {methods, measures, axis, explained}}}",
+}
+
+
+def section(c: Comparison) -> Section:
+    """The ranking with a bar of net flow and a strip of ranks in each row, and the ranks in numbers."""
+    blocks: list[Any] = [_ranking(c)]
+    if len(c.order) > METHODS:
+        mean = c.ranks.mean()[c.order[METHODS:]]
+        words = f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to {number(mean.iloc[-1])}: "
+        blocks.append(Text([words + listed(mean.index, 12) + "."], role="note", depth=PAGE))
+    if len(c.ranks) > 1:
+        frame = c.ranks[c.order[:METHODS]].T
+        blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, title="Rank on each dataset"))
+    if c.on == FUSED:
+        blocks.append(Text([_partial_order(c)], role="note", depth=PAGE))
+    return Section("ranking", "Ranking", blocks)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    results = c.fusion.results
+    return {
+        "ranking": c.ranking,
+        "datasets": {dataset: c.by_dataset.loc[c.by_dataset["dataset"] == dataset, ["method", "rank", *FLOWS]]
+                     for dataset in results},
+        "promethee": {dataset: _promethee(result) for dataset, result in results.items()},
+    }  # fmt: skip
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
+
+
+def grid(frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any) -> Table:
+    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
+    values = frame.to_numpy()
+    shown = [Column(text, [cell(v) for v in values[:, j]]) for j, text in enumerate(columns)]
+    return Table([Column(head, list(map(str, frame.index)), "<", name=True), *shown], **{"folded": True, "depth": PAGE} | options)
+
+
+def _ranking(c: Comparison) -> Table:
+    shown, several = c.ranking.head(METHODS), len(c.ranks) > 1
+    methods = shown["method"]
+    mean = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
+    columns = [
+        Column("#", shown["position"].astype(str).tolist()),
+        Column("method", methods.tolist(), "<", name=True),
+        Column("mean rank" if several else "rank", mean, note="Rank 1 is best." if _allowed(c) or not several else (
+            "Rank 1 is best. Mean ranks depend on each other and have no interval of their own; the report says which ranks the "
+            "datasets allow."
+        )),
+        *(_spans(c, shown) if several else []),
+        *(_flows(c, shown) if c.on == FUSED else _values(c, shown)),
+    ]  # fmt: skip
+    if c.letters_apply:
+        note = "Methods that share a letter are not separated."
+        columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
+    if several:
+        strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
+        columns.append(Column("rank on each dataset", strips, "<", tip="A cell a dataset, the stronger the better; a dot marks "
+                              "rank 1."))  # fmt: skip
+    by = f"all measures fused ({choices(c.options, len(c.study.measures))})" if c.on == FUSED else listed([c.on])
+    datasets = c.study.datasets
+    where = f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}"
+    caption = f"Ranking of {count(len(c.study.methods), 'method')} {where} by {by}"
+    return Table(columns, len(c.ranking), caption=caption, key="ranking", things="methods", first=True, depth=ALWAYS, most=15)
+
+
+def _allowed(c: Comparison) -> Any:
+    """The ranks that the data allow, where they were computed."""
+    return c.beyond.ranks if c.beyond is not None else None
+
+
+def _spans(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    columns = []
+    if (sure := _allowed(c)) is not None:
+        allowed = sure.table.loc[shown["method"], ["low", "high"]].itertuples(index=False)
+        note = f"Possible: ranks of the mean that the datasets allow, for all methods at once with confidence {1 - sure.alpha:g}."
+        cells = [f"{low}–{high}" if low < high else str(low) for low, high in allowed]
+        columns.append(Column("possible", cells, keep=2, note=note))
+    span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
+    cells = [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span]
+    return [*columns, Column("best–worst", cells, keep=2)]
+
+
+def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    phi, plus, minus = ([fixed(x, 3) for x in shown[flow]] for flow in ("phi", "phi_plus", "phi_minus"))
+    limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
+    bars = [flow_bar(x, limit) for x in shown["phi"]]
+    note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
+    return [
+        Column("φ", phi, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero"),
+        Column("φ⁺", plus, keep=1), Column("φ⁻", minus, keep=1),
+    ]  # fmt: skip
+
+
+def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    values, arrow = c.study.cells(c.on)[shown["method"]], ARROWS[c.study.directions[c.on]]
+    if len(c.ranks) > 1:
+        alpha = c.options["alpha"]
+        cells = with_intervals(mean_intervals(values, alpha).to_numpy())
+        note = f"Mean: over datasets, with its {100 * (1 - alpha):g}% interval; how methods differ, the pairs say."
+        column = Column(f"mean {name(c.on)} {arrow}", cells, keep=3, note=note)
+    else:
+        column = Column(f"{name(c.on)} {arrow}", aligned(values.iloc[0]), keep=3)
+    return [column, Column("fused rank", [fixed(r, 2) for r in shown["rank"]], keep=1)]
+
+
+def _partial_order(c: Comparison) -> str:
+    """PROMETHEE I on the mean flows: whom the leader really beats, where strengths and weaknesses disagree."""
+    order = c.partial_order
+    row = order.iloc[0]
+    against = [m for m in order.index if row[m] == "R"]
+    n_pairs = len(order) * (len(order) - 1) // 2
+    n_apart = int((order == "R").to_numpy().sum()) // 2
+    if not n_apart:
+        return "PROMETHEE I leaves no pair incomparable: φ⁺ and φ⁻ agree on the whole order."
+    words = f"PROMETHEE I, which lets no strength make up for a weakness, leaves {n_apart:,} of {n_pairs:,} pairs incomparable"
+    return f"{words}; the leader " + (f"cannot be compared with {listed(against, 12)}." if against else "is in none of them.")
+
+
+def _promethee(result: PrometheeResult) -> dict[str, Any]:
+    """Flows by measure, thresholds, the incomparable pairs of PROMETHEE I, and the GAIA plane of one dataset."""
+    order, gaia = result.partial_order(), result.gaia()
+    a, b = np.nonzero(np.triu(order.to_numpy() == "R"))
+    return {
+        "unicriterion": result.unicriterion.to_dict(orient="index"),
+        "thresholds": result.thresholds.to_dict(orient="index"),
+        "incomparable": list(zip(order.index[a], order.index[b], strict=True)),
+        "gaia": {
+            "methods": gaia.methods.to_dict(orient="index"),
+            "measures": gaia.measures.to_dict(orient="index"),
+            "axis": gaia.axis,
+            "explained": gaia.explained,
+        },
+    }

@@ -1,0 +1,157 @@
+"""How sure the ranking is: weights, random weights, other preference functions and policies, methods left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.differences import only_best
+from mlflow_mleval.report.content.ranking import grid
+from mlflow_mleval.report.content.verdict import PREFERENCES
+from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section, Table, Text, listed, name
+from mlflow_mleval.report.figures.acceptability import rank_acceptability
+from mlflow_mleval.report.figures.bump import bump
+from mlflow_mleval.report.figures.weights import weight_intervals
+from mlflow_mleval.report.numerals import NONE, fixed, number, percent
+from mlflow_mleval.report.svg import TOP
+
+KEYS = {
+    "stability": "{intervals, dethrone, acceptability, leave_one_out, sensitivity}: how sure the fused ranking is; null unless "
+    "asked for",
+}
+
+
+def section(c: Comparison) -> Section | None:
+    """The fused ranking under other choices; nothing where that was not examined."""
+    if c.stability is None:
+        return None
+    first = c.stability.acceptability.acceptability.iloc[0]
+    weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
+    hint = f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
+    about = [] if c.on == FUSED else [Text(["All of this is about the fused ranking."], depth=PAGE)]
+    return Section("stability", "Stability", [*about, Beside(weights, [_scenarios(c), _left_out(c)])], hint=hint)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    found = c.stability
+    if found is None:
+        return {"stability": None}
+    left, shares = found.leave_one_out, found.acceptability
+    return {"stability": {
+        "intervals": {"leaders": found.intervals.leaders, "measures": found.intervals.table.rename_axis("measure").reset_index()},
+        "dethrone": found.dethrone,
+        "acceptability": {
+            "n_draws": shares.n_draws,
+            "seed": shares.seed,
+            "shares": {m: row.tolist() for m, row in shares.acceptability.iterrows()},
+            "central_weights": shares.central_weights.to_dict(orient="index"),
+        },
+        "leave_one_out": left and {
+            "winners": left.winners, "winner_changes": left.winner_changes, "reversals": left.reversals,
+            "ranks": left.ranks.to_dict(orient="index"),
+        },
+        "sensitivity": {"scenarios": found.sensitivity.table, "impossible": found.sensitivity.impossible},
+    }}  # fmt: skip
+
+
+def _intervals(c: Comparison) -> Figure:
+    found = c.stability.intervals
+    table = found.table
+    stays = "stays in the lead" if len(found.leaders) == 1 else "stay in the lead"
+    caption = (
+        f"How far the weight of one measure may move, the others rescaled. Pale: {listed(found.leaders, 12)} {stays}. Dark: the "
+        f"whole order stays. Tick: the weight now (mean over datasets). {_smallest_shift(c)}{only_best(len(table), 'measures')}"
+    )
+    cells = {key: [fixed(v, 3) for v in table[key]] for key in ("weight", "weight_low", "weight_high", "order_weight_low",
+                                                                "order_weight_high")}  # fmt: skip
+    low, high = ([NONE if pd.isna(r) else r for r in table[key]] for key in ("rival_low", "rival_high"))
+    columns = [
+        Column("measure", list(table.index), "<", name=True), Column("weight", cells["weight"]),
+        Column("leader from", cells["weight_low"]), Column("to", cells["weight_high"]),
+        Column("leads below", low, "<", name=True), Column("leads above", high, "<", name=True),
+        Column("order from", cells["order_weight_low"]), Column("to", cells["order_weight_high"]),
+    ]  # fmt: skip
+    words = Table(columns, title="Weight ranges as a table", folded=True, depth=PAGE)
+    return Figure(weight_intervals(table), caption, words, title="How far each weight may move")
+
+
+def _smallest_shift(c: Comparison) -> str:
+    """The smallest change of all weights together that costs the lead by net flow."""
+    d = c.stability.dethrone
+    leader = name(d.leader_by_flow)
+    if d.rival is None:
+        return f"No change of all weights together would cost {leader} the lead by mean net flow."
+    share = percent(float(d.distances.iloc[0]))
+    return (
+        f"If all weights may move together, {name(d.rival)} reaches the mean net flow of {leader} once {share} of the weight is "
+        "moved."
+    )
+
+
+def _acceptability(c: Comparison) -> Figure:
+    found = c.stability.acceptability
+    shares = found.acceptability
+    caption = (
+        f"How often each method takes each rank under weights drawn at random ({found.n_draws:,} draws, seed {found.seed}); "
+        f"the stronger the colour, the better the rank. Likely ranks hold the middle 95% of the draws.{only_best(len(shares))}"
+    )
+    shown = shares.iloc[:TOP, :TOP]
+    table = grid(shown, "method", list(map(str, shown.columns)), percent, title="Rank acceptability as a table")
+    return Figure(rank_acceptability(shares), caption, table, title="Ranks under random weights")
+
+
+def _scenarios(c: Comparison) -> Figure:
+    scenarios, order = c.scenarios, c.fusion.ranking.index
+    everything = pd.DataFrame({_label(key): part.set_index("method")["rank"] for key, part in scenarios.items()}).reindex(order)
+    chosen = next(iter(scenarios))
+    changes = {key: sum(a != b for a, b in zip(key[1:], chosen[1:], strict=True)) for key in scenarios}
+    drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]
+    drawn.columns = [_label(chosen), *(_change(key, chosen) for key, n in changes.items() if n == 1)]
+    caption = (
+        "Places of the methods under the choices of this report (left), other policies for missing results, other weights and "
+        "other preference functions, one change at a time. Coloured: methods that come first somewhere. A line is broken where "
+        f"a policy drops the method.{only_best(len(order))}"
+    )
+    if impossible := c.stability.sensitivity.impossible:
+        caption += " Not possible: " + "; ".join(f"{policy} ({why})" for policy, why in impossible.items())
+    title = f"All {len(scenarios)} combinations as a table"
+    table = grid(everything.iloc[:TOP], "method", list(everything.columns), number, title=title)
+    return Figure(bump(drawn), caption, table, title="The ranking under other choices")
+
+
+def _label(key: tuple[str, str, str, str]) -> str:
+    varies, function, weights, missing = key
+    return missing if varies == "policy" else f"{PREFERENCES.get(function, function)}, {weights}"
+
+
+def _change(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str]) -> str:
+    """The one thing in which it differs."""
+    varies, function, weights, missing = key
+    if varies == "policy":
+        return missing
+    return PREFERENCES.get(function, function) if function != chosen[1] else f"{weights} weights"
+
+
+def _left_out(c: Comparison) -> Table | Text:
+    found = c.stability.leave_one_out
+    if found is None or found.reversals.empty:
+        why = "no two others change places" if found is not None else "it takes at least three methods"
+        return Text([f"Leaving out one method at a time: {why}."], role="note", depth=PAGE)
+    groups = list(found.reversals.groupby("left_out", sort=False))[:TOP]
+    turned = [[f"{name(r.behind, 20)} before {name(r.ahead, 20)}" for r in part.itertuples()] for _, part in groups]
+    columns = [
+        Column("without", [out for out, _ in groups], "<", name=True),
+        Column("leader", [found.winners[out] for out, _ in groups], "<", name=True),
+        Column("reversals", [number(len(texts)) for texts in turned]),
+        Column("which pairs turn round", [", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+                                          for texts in turned], "wrap"),
+    ]  # fmt: skip
+    calm = len(found.ranks) - found.reversals["left_out"].nunique()
+    note = "Thresholds and weights are computed again without the method." + (
+        f" {count(calm, 'other method')} may go without any reversal." if calm else ""
+    )
+    return Table(columns, title="Leaving out one method", note=note, folded=len(groups) > 12, depth=PAGE)

@@ -1,0 +1,339 @@
+"""The answer in words: no more than the tests and the recomputations say, and on what each sentence rests.
+
+"Leads" means the best mean rank and nothing else; "separates" is said only where the deciding test rejects; "survives" means that
+the same method leads when everything is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.survivals import Survivals
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
+from mlflow_mleval.report.numerals import fixed, level, number, percent, pvalue
+
+#: Names of the preference functions as the reports write them.
+PREFERENCES = {
+    "usual": "usual", "u_shape": "U-shape", "v_shape": "V-shape", "level": "level", "linear": "linear", "gaussian": "Gaussian",
+}
+CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
+
+KEYS = {
+    "verdict": "list of {text, rests_on}: the answer in sentences, and the keys below on which each rests (dotted)",
+}
+
+
+def section(c: Comparison) -> Section:
+    """The answer, and how stable it is."""
+    said = verdict(c)
+    stable = [s.text for s in said if s.rests_on[0].startswith("stability")]
+    answer = Text([s.text for s in said if s.text not in stable], role="lead", depth=ALWAYS)
+    return Section("verdict", "Verdict", [answer, *([Text(stable, role="flow", depth=ALWAYS)] if stable else [])])
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"verdict": verdict(c)}
+
+
+def verdict(c: Comparison) -> list[Sentence]:
+    """Who leads, over whom significantly, how stable, what was left out: up to six sentences computed from the results.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mlflow_mleval.analysis.comparison import compare
+    >>> from mlflow_mleval.report.document import plain
+    >>> from mlflow_mleval.study import Study
+    >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    >>> for sentence in verdict(compare(Study.from_frame(frame))):
+    ...     print(plain(sentence.text))
+    b leads the fused ranking of 2 methods over 2 datasets (mean rank 1.00; 1 measure, V-shape preference).
+    The evidence does not separate it from a (Nemenyi, critical difference 1.39, α = .05).
+    Pairwise signed-rank tests cannot reject anything on 2 datasets; 6 datasets would be needed.
+    """
+    sentences = [_lead(c)]
+    if c.deciding is None:
+        untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
+        sentences.append(Sentence(untested, ("absent", "study.datasets")))
+    else:
+        sentences += [_evidence(c), *_overall(c), *_feasible(c)]
+    sentences += by_fold(c)
+    if c.on != FUSED:
+        sentences.append(_fused(c))
+    elif c.stability is not None:
+        sentences += _tied_stability(c) if len(c.leaders) > 1 else _stability(c, c.leaders[0])
+    return sentences + _left_out(c)
+
+
+def by_fold(c: Comparison) -> list[Sentence]:
+    """What the folds say: of one dataset, whom they separate from the leader; of several, how many pairs."""
+    if not c.folds:
+        return []
+    pairs = [found.pairs for found in c.folds.values()]
+    shaky = [dataset for dataset, found in c.folds.items() if not found.pairs["reliable"].all()]
+    where = "" if len(pairs) == 1 else " on all" if len(shaky) == len(pairs) else f" on {listed(shaky)}" if shaky else ""
+    doubted = f" (in doubt{where}: see the tests by fold)" if shaky else ""
+    total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
+    measures = {tuple(found.measures) for found in c.folds.values()}
+    by = f" by {_together(next(iter(measures)))}" if len(measures) == 1 else ""
+    text = f"Tests over folds{by} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
+    if len(pairs) == 1 and len(c.leaders) == 1:
+        found = next(iter(c.folds.values()))
+        others = [m for m in found.methods if m != c.leader]
+        if c.leader in found.methods:
+            behind = [m for m in others if found.separated.loc[c.leader, m]]
+            whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
+            over = f"Over its {count(found.n_folds, 'fold')}, by {_together(found.measures)}"
+            text = f"{over}, {listed(c.leaders)} is separated from {whom}"
+    return [Sentence(f"{text}{doubted}.", ("folds",))]
+
+
+def _together(measures: Sequence[str]) -> str:
+    return f"{listed(measures)}{' together' if len(measures) > 1 else ''}"
+
+
+def _everyone(others: Sequence[str]) -> str:
+    return listed(others) if len(others) == 1 else "both others" if len(others) == 2 else f"all {len(others)} others"
+
+
+def choices(options: Mapping[str, Any], n_measures: int) -> str:
+    """How the measures were fused, in a few words.
+
+    >>> choices({"preference": "v_shape", "weights": "entropy"}, 16)
+    'V-shape preference, entropy weights'
+    """
+    function, weights = options["preference"], options["weights"]
+    if isinstance(function, str):
+        text = f"{PREFERENCES[function]} preference"
+    else:
+        text = _by_measure("preference", {m: PREFERENCES[f] for m, f in function.items()}) or "preference functions by measure"
+    if n_measures == 1:
+        return text
+    if isinstance(weights, str):
+        return f"{text}, {weights} weights"
+    given = {m: number(w) for m, w in weights.items()} if isinstance(weights, Mapping) else {}
+    return f"{text}, {_by_measure('weights', given) or 'given weights'}"
+
+
+def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
+    """What was chosen for which measures, the most common choice last; empty for too many choices."""
+    groups: dict[str, list[str]] = {}
+    for measure, choice in chosen.items():
+        groups.setdefault(choice, []).append(measure)
+    if not 0 < len(groups) <= SHOWN:
+        return ""
+    *rare, (common, rest) = sorted(groups.items(), key=lambda item: len(item[1]))
+    others = listed(rest) if len(rest) == 1 else "all others" if rare else "all"
+    return f"{what} {', '.join([*(f'{choice} for {listed(names)}' for choice, names in rare), f'{common} for {others}'])}"
+
+
+def deciding_test(c: Comparison) -> str:
+    """The test that decides about pairs, with its critical difference or correction, and the level."""
+    return f"{c.deciding.wording}, α = {level(c.options['alpha'])}"
+
+
+def _lead(c: Comparison) -> Sentence:
+    many, datasets, methods, measures = len(c.leaders) > 1, c.study.datasets, c.study.methods, c.study.measures
+    where = f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}, the only dataset"
+    if c.on == FUSED:
+        how = f"{count(len(measures), 'measure')}, {choices(c.options, len(measures))}"
+    else:
+        how = f"{'smaller' if c.study.directions[c.on] == 'min' else 'larger'} is better"
+    each = " each" if many else ""
+    if len(datasets) > 1:
+        value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
+    elif c.on == FUSED:
+        value = f"net flow {fixed(c.table.iloc[0][c.leader], 3)}{each}"
+    else:
+        value = number(c.study.cells(c.on).iloc[0][c.leader])
+    what = f"the fused ranking of {count(len(methods), 'method')}" if c.on == FUSED else (
+        f"by {listed([c.on])} among {count(len(methods), 'method')}"
+    )
+    all_of_them = len(c.leaders) == len(methods)
+    if not many:
+        verb = "leads"
+    elif c.on == FUSED:
+        verb = "tie for the whole of" if all_of_them else "share the lead of"
+    else:
+        verb = "all tie" if all_of_them else "share the lead"
+    rests = ("ranking", "study", "options") if c.on == FUSED else ("ranking", "study")
+    return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", rests)
+
+
+def _evidence(c: Comparison) -> Sentence:
+    rests = (c.deciding.test.key, "decides", "separated")
+    if c.options["control"] is not None:
+        return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", rests)
+    leaders = c.leaders
+    them = "it" if len(leaders) == 1 else "both" if len(leaders) == 2 else "them"
+    texts = [_apart(c, leader, them) for leader in leaders]
+    if len(set(texts)) > 1:
+        texts = [_apart(c, leader, listed([leader])) for leader in leaders[:SHOWN]]
+    text = "; it ".join(dict.fromkeys(texts))
+    elsewhere = sum(1 for pair in c.separated if not set(pair) & set(leaders))
+    if elsewhere:
+        text += f"; among the others it separates {count(elsewhere, 'pair')}"
+    elif not c.separated and len(c.order) > 2:
+        text += ", nor any two others from each other" if len(leaders) < len(c.order) - 1 else ""
+    return Sentence(f"The evidence {text} ({deciding_test(c)}).", rests)
+
+
+def _apart(c: Comparison, leader: str, them: str) -> str:
+    """Whom the deciding test separates from one leader: "separates it from A and B only"."""
+    others = [m for m in c.order if m not in c.leaders]
+    behind = [m for m in others if (leader, m) in c.separated]
+    above = [m for m in others if (m, leader) in c.separated]
+    rest = [m for m in others if m not in behind + above]
+    if above and not behind:
+        return f"puts {listed(above)} above {them}, against the mean ranks"
+    if not others:
+        return f"{'separates some of' if c.separated else 'does not separate'} them from each other"
+    if not behind:
+        either = "either" if them == "both" else them
+        return f"does not separate {either} from {_everyone(others) if len(others) == 1 else 'any other method'}"
+    if len(behind) == len(others):
+        return f"separates {them} from {_everyone(others)}"
+    if len(behind) <= SHOWN:
+        text = f"separates {them} from {listed(behind)} only"
+    elif len(rest) <= SHOWN and not above:
+        text = f"separates {them} from all others but {listed(rest)}"
+    else:
+        text = f"separates {them} from {len(behind)} of the {len(others)} others ({listed(behind)})"
+    return text + (f", and puts {listed(above)} above {them}, against the mean ranks" if above else "")
+
+
+def _against_control(c: Comparison, control: str) -> str:
+    better = [a for a, b in c.separated if b == control]
+    worse = [b for a, b in c.separated if a == control]
+    found = [f"{listed(group)} {side} it" for group, side in ((better, "above"), (worse, "below")) if group]
+    if not found:
+        return f"Compared with the control {listed([control])} only, the evidence separates no method from it"
+    left = len(c.order) - 1 - len(better) - len(worse)
+    rest = f", and does not separate the other {left if left > 1 else 'one'} from it" if left else ""
+    return f"Compared with the control {listed([control])} only, the evidence puts {' and '.join(found)}{rest}"
+
+
+def _overall(c: Comparison) -> list[Sentence]:
+    """Friedman's test, where it finds nothing: then no difference is to be believed easily."""
+    if c.friedman is None or len(c.order) < 3 or c.friedman.best_pvalue <= c.options["alpha"]:
+        return []
+    by = "Iman–Davenport" if c.friedman.exact_pvalue is None else "exact"
+    found = f"Over all methods together, Friedman's test finds no difference ({by}, {pvalue(c.friedman.best_pvalue)})."
+    return [Sentence(found, ("friedman",))]
+
+
+def _feasible(c: Comparison) -> list[Sentence]:
+    """Why the pairwise tests could not speak, and what they would need."""
+    possible = c.feasibility
+    if possible is None or possible.can_reject:
+        return []
+    correction = f" with {CORRECTIONS[c.options['correction']]}" if possible.n_comparisons > 1 else ""
+    tests = "Pairwise signed-rank tests" if c.options["control"] is None else "Signed-rank tests against the control"
+    design = f"with {count(possible.n_methods, 'method')} on " if possible.n_methods > 2 else "on "
+    fewer = f" or at most {count(possible.max_methods, 'method')}" if possible.max_methods else ""
+    text = (
+        f"{tests}{correction} cannot reject anything {design}{count(possible.n_datasets, 'dataset')}; "
+        f"{count(possible.datasets_needed, 'dataset')}{fewer} would be needed."
+    )
+    return [Sentence(text, ("feasibility",))]
+
+
+def _fused(c: Comparison) -> Sentence:
+    """Who leads by all measures together, where the tests are about one."""
+    mean, measures = c.fusion.ranking["mean_rank"], c.study.measures
+    first = mean.index[mean <= mean.min() + 1e-9].tolist()
+    also = " too" if set(first) == set(c.leaders) else ""
+    verb = "leads" if len(first) == 1 else "share the lead"
+    how = f"{'all ' if len(measures) > 1 else ''}{count(len(measures), 'measure')} ({choices(c.options, len(measures))})"
+    value = f"mean rank {fixed(mean.min(), 2)}" if len(c.ranks) > 1 else f"net flow {fixed(c.fusion.ranking['phi'].iloc[0], 3)}"
+    return Sentence(f"Fused over {how}, {listed(first)} {verb}{also} ({value}).", ("ranking", "options"))
+
+
+def _left_out(c: Comparison) -> list[Sentence]:
+    """How much is missing; the doubts say what and why."""
+    parts = []
+    if c.study.filled:
+        total = len(c.study.datasets) * len(c.study.methods)
+        verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
+        parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset")
+    kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "unasked")
+    if kinds:
+        verb = "was" if sum(kinds.values()) == 1 else "were"
+        parts.append(f"{joined([count(n, kind) for kind, n in kinds.items()])} {verb} left out")
+    return [Sentence(f"{'; '.join(parts)}.", ("study.filled", "excluded"))] if parts else []
+
+
+def _tied_stability(c: Comparison) -> list[Sentence]:
+    if len(c.study.measures) < 2:
+        return []
+    found = c.stability.acceptability
+    first = found.acceptability.loc[c.leaders, 1].sort_values(ascending=False, kind="stable").head(SHOWN)
+    shares = joined([f"{listed([m])} under {percent(x)}" for m, x in first.items()])
+    text = f"Which of them is ahead depends on the weights: first is {shares} of {found.n_draws:,} random weightings."
+    return [Sentence(text, ("stability.acceptability",))]
+
+
+def _stability(c: Comparison, leader: str) -> list[Sentence]:
+    found = c.survivals()
+    falls = f"; where it falls, {listed(found.rivals, last='or')} leads" if found.rivals else ""
+    survived = _survived(found, one=len(c.study.measures) == 1)
+    rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
+    sentences = [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))] if survived else []
+    if len(c.study.measures) > 1:
+        sentences.append(Sentence(f"{_random(c, leader)}; {_shift(c)}.", ("stability.acceptability", "stability.dethrone")))
+    return sentences
+
+
+def _survived(found: Survivals, one: bool) -> list[str]:
+    """What the lead survives; `one` where there is a single measure, so that weights change nothing."""
+    functions = [PREFERENCES.get(f, f) + ("" if one else f" with {weights} weights") for f, weights in found.lost_functions]
+    policies = [f"{policy}, which leaves it out" if gone else policy for policy, gone in found.lost_policies.items()]
+    combinations = "preference functions" if one else "combinations of preference function and weights"
+    said = [
+        _of(found.functions, functions, combinations),
+        _of(found.policies, policies, f"{'policy' if found.policies == 1 else 'policies'} for missing results"),
+    ]
+    if (n := found.methods) is not None:
+        lost = found.lost_methods
+        if not lost:
+            said.append("the absence of any other method")
+        elif len(lost) <= 2 < n:
+            said.append(f"the absence of any other method but {listed(lost)}")
+        else:
+            said.append(f"the absence of {n - len(lost) or 'none'} of the {n} other methods")
+    return [text for text in said if text]
+
+
+def _of(total: int, lost: Sequence[str], things: str) -> str:
+    if total == 0:
+        return ""
+    if not lost:
+        return f"the other {things}" if total == 1 else f"{'both' if total == 2 else f'all {total}'} other {things}"
+    if len(lost) == total:
+        return f"none of the {total} other {things}" if total > 1 else f"not the other {things} ({lost[0]})"
+    return f"{total - len(lost)} of {total} other {things}" + (f" (not {' or '.join(lost)})" if len(lost) <= 2 else "")
+
+
+def _random(c: Comparison, leader: str) -> str:
+    found = c.stability.acceptability
+    first = found.acceptability[1]
+    ahead = first.idxmax()
+    other = "" if first[leader] >= first[ahead] else f", {listed([ahead])} under {percent(first[ahead])}"
+    return f"It leads under {percent(first[leader])} of {found.n_draws:,} random weightings{other}"
+
+
+def _shift(c: Comparison) -> str:
+    """The smallest change of one weight that costs the lead."""
+    single = c.stability.dethrone.single
+    if single is None:
+        return "no change of a single weight would cost it the lead"
+    rival, measure, now, to = listed([single["rival"]]), listed([single["measure"]]), single["weight"], single["to"]
+    if abs(single["change"]) < 1e-9:
+        return f"the smallest change of the weight of {measure} would let {rival} take or share it"
+    moved = "rose above" if to > now else "fell below"
+    return f"{rival} would take or share the lead if the weight of {measure} {moved} {number(to, 2)} (now {number(now, 2)})"
