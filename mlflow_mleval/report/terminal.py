@@ -32,9 +32,9 @@ def noted(blocks: Sequence[object]) -> bool:
 
 
 def _lines(block: object, width: int) -> Iterator[str]:
+    if block.title:
+        yield from wrap("", short_ids(plain(block.title)), width)
     if isinstance(block, Table):
-        if block.title:
-            yield from wrap("", short_ids(plain(block.title)), width)
         yield from grid(block.cut(block.most), width)
         return
     if isinstance(block, Terms):
@@ -42,8 +42,6 @@ def _lines(block: object, width: int) -> Iterator[str]:
         for term, words in block.rows:
             yield from wrap(pad(terminal(plain(term)), room) + " ", plain(words), width)
         return
-    if block.title:
-        yield from wrap("", plain(block.title), width)
     texts = [short_ids(plain(text)) for text in block.paragraphs]
     if block.role in ("lead", "flow"):
         texts = [" ".join(texts)]

@@ -263,20 +263,24 @@ def _position_ticks(x: Scale, family: str, last: float) -> list[tuple[float, str
     return [(x(t / top), f"{10**t:g}") for t in range(math.floor(top + 1e-9) + 1)]
 
 
-def awareness_strips(awareness: pd.DataFrame, letters: Mapping[str, Mapping[str, str]], title: str) -> Svg:
+def awareness_strips(
+    awareness: pd.DataFrame, order: Sequence[str], letters: Mapping[str, Mapping[str, str]], title: str
+) -> Svg:
     """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with its value.
 
     Parameters
     ----------
     awareness : pandas.DataFrame
-        Index (dataset, method), methods in the order of the rows; the columns of `SUMMARIES`.
+        Index (dataset, method); the columns of `SUMMARIES`.
+    order : sequence of str
+        Methods; the first thirty are drawn.
     letters : mapping of summary to mapping of method to str
         Methods that share a letter are not separated in it; summaries that were not tested may lack.
     title : str
     """
-    methods = list(dict.fromkeys(awareness.index.get_level_values("method")))[:TOP]
+    methods = list(order)[:TOP]
     awareness = awareness[awareness.index.get_level_values("method").isin(methods)]
-    means = awareness[list(SUMMARIES)].groupby(level="method", sort=False).mean().loc[methods]
+    means = awareness[list(SUMMARIES)].groupby(level="method").mean().loc[methods]
     words = "; ".join(f"{m} {', '.join(map(number, means.loc[m]))}" for m in methods)
     heads = [f"{s.replace('_', ' ')} {arrow}" for s, arrow in SUMMARIES.items()]
     bottom = 24 + ROW * len(methods)

@@ -1,0 +1,210 @@
+"""Beyond p-values: how probable a difference that matters is, which ranks are possible, and what it would take to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.bayes import FEW
+from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.doubts import capitalised
+from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, joined, name
+from mlflow_mleval.report.numerals import NONE, NOT_TRUSTED, aligned, fixed, number, pvalue
+
+#: Pairs of a table, and tables over folds.
+PAIRS, TABLES = 500, 12
+#: A decision in a cell.
+DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
+PARTS = {
+    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "ranks": "Possible ranks",
+    "bootstrap": "Ranks over folds drawn again",
+}  # fmt: skip
+
+KEYS = {
+    "beyond": "{rope, bayes, equivalence, plan, ranks, bootstrap, by_fold: {dataset: {measure: {bayes, equivalence, plan}}}, "
+    "sentences, absent, warnings, ...}: what lies beyond p-values; null unless a rope was given",
+}
+
+
+def section(c: Comparison, depth: int = PAGE) -> Section | None:
+    """Probabilities, possible ranks and planning; nothing where no rope was given. The sentences and doubts lie at `depth`."""
+    found = c.beyond
+    if found is None:
+        return None
+    blocks: list[Any] = [Text(sentences(c), role="points", depth=depth)]
+    if found.warnings:
+        blocks.append(Text(found.warnings, role="points", title="Doubts about these", depth=depth))
+    if found.bayes is not None and found.plan is not None:
+        blocks.append(pairs_table(found, c.order, c.compared, "Every pair over the datasets"))
+    if found.ranks is not None or found.bootstrap is not None:
+        blocks.append(ranks_table(found))
+    blocks += [*_over_folds(c), Terms(_words(found.rope), title="What these words mean, and when not to trust them")]
+    return Section("beyond", "Beyond p-values", blocks, hint=f"differences up to {number(found.rope)} count as none")
+
+
+def sentences(c: Comparison) -> list[str]:
+    """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
+    found = c.beyond
+    parts = [part for key in PARTS if (part := getattr(found, key)) is not None]
+    reasons: dict[str, list[str]] = {}
+    for key, reason in found.absent.items():
+        reasons.setdefault(reason, []).append(PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}")
+    return [
+        f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter.",
+        *(capitalised(part.verdict(), c.order) for part in parts),
+        *(f"Not computed: {joined(which)} ({reason.rstrip('.')})." for reason, which in reasons.items()),
+    ]
+
+
+def _over_folds(c: Comparison) -> list[Any]:
+    """What holds on single measures over the folds of each dataset; the first table says what its columns mean."""
+    texts, tables = [], []
+    for dataset, measures in c.beyond.by_fold.items():
+        for measure, found in measures.items():
+            where, decided = f"{name(dataset)} by {name(measure)}", found.bayes.table["decision"].value_counts()
+            texts.append(
+                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability {found.bayes.threshold:g}: "
+                f"{decided.get('a', 0) + decided.get('b', 0)} different by more than {number(found.bayes.rope)}, "
+                f"{decided.get('equivalent', 0)} equivalent."
+            )
+            if len(texts) <= TABLES:
+                table = pairs_table(found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}")
+                tipped = [replace(column, note="", tip=column.note) for column in table.columns]
+                tables.append(replace(table, folded=True, columns=tipped if tables else table.columns))
+    more = [f"Tables of {len(texts) - TABLES} more are in the JSON data."] if len(texts) > TABLES else []
+    title = "Over the folds of each dataset"
+    return [Text(texts, "points", title, depth=PAGE), *tables, Text(more, "note", depth=PAGE)] if texts else []
+
+
+def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str) -> Table:
+    """The pairs, the better one by mean rank first, the most certain ones at the top: probabilities, equivalence, planning.
+
+    Parameters
+    ----------
+    found : BeyondPvalues or FoldBeyond
+        With `bayes` and `plan`.
+    order : sequence of str
+        Methods, best first.
+    what : str
+        What is compared.
+    title : str
+    """
+    table, bayes, planned = found.pair_table(order), found.bayes, found.plan
+    shown = table.head(PAIRS)
+    interval = np.array(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3)).reshape(-1, 3)
+    few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
+    columns = [
+        Column("method", shown["method_a"].map(str).tolist(), "<", name=True),
+        Column("against", shown["method_b"].map(str).tolist(), "<", name=True),
+        Column("difference", [f"{d} [{low}, {high}]" for d, low, high in interval], keep=1,
+               note=f"Difference of {what}, positive where the first is better, with {bayes.threshold:.0%} credible interval."),
+        Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
+               note=f"Decided: what reaches {bayes.threshold:g}; not corrected for the number of pairs."
+               + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else "")),
+        Column("P first", [*map(_probability, shown["p_a"])], keep=3,
+               note=f"P: probability that the first is better by more than {number(bayes.rope)}, that neither or the second is."),
+        Column("P same", [*map(_probability, shown["p_equivalent"])], keep=3),
+        Column("P second", [*map(_probability, shown["p_b"])], keep=3),
+        *([Column("equivalent p", [pvalue(p, bare=True) for p in shown["equivalence_p"]], keep=1,
+                  note="Equivalent p: two one-sided tests, corrected for the number of pairs.")] if found.equivalence else []),
+        Column(f"{planned.over} needed", [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])], "<", keep=2,
+               note=f"{planned.over.capitalize()} needed to separate the pair with power {planned.power:g} if the effect is the "
+               f"observed one, and from the largest to the smallest effect that the data allow; there are {planned.n}. "
+               "∞: no number is enough."),
+    ]  # fmt: skip
+    return Table(columns, len(table), title, things="pairs", depth=PAGE)
+
+
+def ranks_table(found: BeyondPvalues) -> Table:
+    """The ranks that the data allow, by method: over datasets, and where there are folds when they are drawn again."""
+    methods = (found.bootstrap if found.ranks is None else found.ranks).table.index
+    columns = [Column("method", [*map(str, methods)], "<", name=True)]
+    if found.ranks is not None:
+        t = found.ranks.table
+        columns.append(Column("mean rank", [fixed(x, 2) for x in t["mean"]]))
+        note = f"Possible ranks: by mean rank, for all methods at once with confidence {1 - found.ranks.alpha:g}."
+        columns.append(Column("possible ranks", _ranges(t), note=note))
+    if found.bootstrap is not None:
+        t = found.bootstrap.table.reindex(methods)
+        note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_draws} draws of the folds."
+        columns.append(Column("ranks over folds", _ranges(t), note=note))
+        columns.append(Column("first in", [*map(_probability, t["p_best"])]))
+    return Table(columns, title="Ranks that the data allow", things="methods", depth=PAGE)
+
+
+def data(c: Comparison) -> dict[str, Any] | None:
+    """Everything as plain data; None where no rope was given."""
+    found = c.beyond
+    if found is None:
+        return None
+    ranks, bootstrap = found.ranks, found.bootstrap
+    return {
+        "rope": found.rope,
+        "methods": found.methods,
+        "sentences": sentences(c),
+        **{key: getattr(found, key) for key in ("bayes", "equivalence", "plan")},
+        "ranks": ranks and {
+            "table": ranks.table.rename_axis("method").reset_index(),
+            **{key: getattr(ranks, key) for key in ("pairs", "alpha", "best", "n_draws", "exact", "seed")},
+        },
+        "bootstrap": bootstrap and {
+            "table": bootstrap.table.rename_axis("method").reset_index(),
+            "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
+            **{key: getattr(bootstrap, key) for key in ("ratios", "alpha", "n_draws", "seed")},
+        },
+        **{key: getattr(found, key) for key in ("by_fold", "absent", "warnings")},
+    }  # fmt: skip
+
+
+def _probability(p: float) -> str:
+    """A probability to read, never all or nothing.
+
+    >>> [_probability(p) for p in (0.9999, 0.256, 0.0004)]
+    ['>.99', '.26', '<.01']
+    """
+    if not np.isfinite(p):
+        return NONE
+    return ">.99" if p > 0.99 else "<.01" if p < 0.01 else f"{p:.2f}".removeprefix("0")
+
+
+def _ranges(table: pd.DataFrame) -> list[str]:
+    ends = zip(table["low"], table["high"], strict=True)
+    return [number(low) if low == high else f"{number(low)}–{number(high)}" for low, high in ends]
+
+
+def _needed(*numbers: float) -> str:
+    """How many it takes, and the range that the data allow."""
+    now, least, most = ("∞" if np.isinf(x) else f"{x:,.0f}" for x in numbers)
+    return now if now == least == most else f"{now} ({least}–{most})"
+
+
+def _words(rope: float) -> list[tuple[str, str]]:
+    return [
+        (
+            "P first, same, second",
+            "Given these results, how probable it is that the first is better by more than the rope, that neither is, or that "
+            "the second is. Over datasets by Bayesian signed ranks, over folds by the correlated t test (Benavoli et al. 2017). "
+            "Not corrected for the number of pairs: of many pairs, some are decided by chance.",
+        ),
+        (
+            "rope",
+            f"The region of practical equivalence: differences up to {number(rope)}, in units of what is compared. It must be "
+            "chosen before looking: another rope gives other probabilities.",
+        ),
+        (
+            "possible ranks",
+            "Ranks of the mean that no test of all pairs together excludes (Mogstad et al. 2024). Wide ranges mean that the data "
+            "cannot tell; they are honest, not a fault.",
+        ),
+        (
+            "needed",
+            "A guess for planning, from effects that are estimates themselves: observed effects of the best pairs are too large "
+            "on average. Read the range, not the number.",
+        ),
+    ]

@@ -1,0 +1,456 @@
+"""The tests over the folds of each dataset: several measures tested together, pair by pair, with pictures of the folds.
+
+Files (unrounded; the columns and their order are stable):
+
+==================  ====================================================================================================
+fold_pairs.csv      dataset, method_a, method_b, statistic, f_statistic, pvalue, pvalue_corrected, significant,
+                    naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant, carried_by, reliable, doubts
+fold_posthoc.csv    dataset, method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better
+fold_means.csv      dataset, method, measure, mean, sd, low, high
+fold_values.csv     dataset, method, fold, measure, value
+==================  ====================================================================================================
+
+The headline test allows for training data that folds share; the naive one, the paper's, does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+from mlflow_mleval.analysis.folds.manova import ManovaResult
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.doubts import doubts
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.content.ranking import ARROWS
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Beside,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)
+from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
+from mlflow_mleval.report.numerals import NOT_TRUSTED, aligned, fixed, level, number, percent, pvalue, with_intervals
+from mlflow_mleval.report.svg import TOP
+
+Folds = Mapping[str, FoldComparison]
+
+#: Datasets that are drawn, and histograms of each; rows of tables; groups, and methods of an ordering, that are named.
+DATASETS, HISTOGRAMS, METHODS, PAIRS, GROUPS, ORDERED = 12, 4, 100, 500, 4, 15
+
+KEYS = {
+    "folds": "{dataset: {sentences, measures, protocol, test, means, pairs, posthoc, directions, manova, naive_manova, mardia, "
+    "learned, cliques, orderings, excluded, refusals, warnings, ...}}: tests over the folds of each dataset, several measures "
+    "together; pairs and posthoc are the rows of fold_pairs.csv and fold_posthoc.csv",
+}
+
+
+def section(c: Comparison) -> Section | None:
+    """The folds of every dataset that has any; nothing where none has."""
+    absent = {key.removeprefix("folds."): why for key, why in c.absent.items() if key.startswith("folds.")}
+    return _section(c.folds, absent, alone=False) if c.folds or absent else None
+
+
+def document(found: FoldComparison, provenance: Mapping[str, Any]) -> Document:
+    """What the folds of one dataset say."""
+    return folds_document({found.dataset: found}, {}, (), provenance)
+
+
+def folds_document(found: Folds, absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any]) -> Document:
+    """What the folds of several datasets say.
+
+    Parameters
+    ----------
+    found : mapping of dataset to FoldComparison
+    absent : mapping of dataset to str
+        Why there is none.
+    notes : sequence of str
+        Doubts about the study.
+    provenance : mapping
+        What reproduces it.
+    """
+    ends = {"absent": absent, "doubts": notes, "provenance": provenance}
+    return Document(
+        f"Tests over folds: {listed(found)}",
+        [_section(found, absent, alone=True), *([doubts(notes)] if notes else []), made_from(provenance)],
+        time=when(provenance),
+        data=lambda: {"over": "folds", "datasets": data(found), **ends},
+        frames=lambda: frames(found),
+        main="fold_pairs",
+    )
+
+
+def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
+    """All datasets, on a terminal too, if they are the document; in the report of a study the first ones."""
+    at = {"depth": ALWAYS} if alone else {}
+    blocks: list[Any] = [overview_table(folds, **at)] if len(folds) > 1 else []
+    for i, (dataset, found) in enumerate(folds.items(), start=1):
+        if i <= DATASETS or alone:
+            blocks += _dataset(dataset, found, i, at)
+    if len(folds) > DATASETS:
+        rest = "drawn" if alone else "shown; the JSON and CSV data hold all"
+        rest = f"The first {DATASETS} of {len(folds)} datasets are {rest}."
+        blocks.append(Text([rest], role="note", depth=PAGE))
+    if absent:
+        untested = [f"{name(dataset)} was not tested: {why}" for dataset, why in absent.items()]
+        blocks.append(Text(untested, role="points", title="Not tested", **at))
+    if terms := {word: text for found in folds.values() for word, text in words(found)}:
+        blocks.append(Terms(list(terms.items()), title="What these words mean, and when not to trust them"))
+    total, apart = sum(len(f.pairs) for f in folds.values()), sum(f.pairs["significant"].sum() for f in folds.values())
+    hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(folds), 'dataset')}" if folds else "not tested"
+    return Section("folds", "By fold", blocks, hint=hint)
+
+
+def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
+    where = f"over {count(found.n_folds, 'fold')} of {name(dataset)}"
+    blocks: list[Any] = [
+        Text(sentences(found), title=f"On {name(dataset)}", **at),
+        means_table(found, caption=f"Means {where}", key=f"fold-means-{i}", **at),
+    ]
+    if found.doubts:
+        blocks.append(Text(found.doubts, role="points", title="Doubts about these verdicts", **at))
+    blocks.append(pairs_table(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at))
+    if len(found.measures) > 1:
+        title = "By each measure alone; methods that share a letter are not separated by it"
+        blocks.append(Terms(orderings(found), title=title, **at))
+    if i <= DATASETS:
+        blocks.append(Beside([*_scatter(dataset, found), *_learned(dataset, found)], _histograms(found)))
+    return blocks
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------------
+
+
+def headline_test(found: FoldComparison) -> str:
+    """The headline test, with what corrects it; on one measure it is a t test."""
+    if found.is_five_by_two:
+        return "the combined 5x2 cv F test"
+    test = "Hotelling's T²" if len(found.measures) > 1 else "Student's t"
+    test = f"{test} of {'paired' if found.paired else 'unpaired'} folds"
+    return test if found.protocol.ratio is None else f"{test} (corrected for shared training data)"
+
+
+def sentences(found: FoldComparison) -> list[str]:
+    """What the folds of one dataset say, a sentence each: pairs, all methods, groups, learned measures, normality, refusals."""
+    refused = {"naive": "The uncorrected test was", "manova": "MANOVA was", "mardia": "Mardia's test was", "pairs": "Pairs were"}
+    said = [_pairs(found), _overall(found), _groups(found), _combination(found), _normality(found)]
+    said += [f"{refused[key]} refused: {reason.rstrip('.')}." for key, reason in found.refusals.items()]
+    return [text for text in said if text]
+
+
+def _pairs(found: FoldComparison) -> str:
+    table = found.pairs
+    tested, apart = int(table["pvalue"].notna().sum()), int(table["significant"].sum())
+    text = (
+        f"{count(found.n_folds, 'fold')}, {count(len(found.methods), 'method')}, tested on {listed(found.measures, most=8)}"
+        f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
+        f"{apart} of {count(len(table), 'pair')} (Holm's correction, α = {level(found.alpha)})"
+    )
+    if tested < len(table):
+        text += f"; {count(len(table) - tested, 'pair')} could not be tested"
+    if "naive" not in found.refusals and found.shares_training:
+        naive = int(table["naive_significant"].sum())
+        text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
+    return f"{text}."
+
+
+def _overall(found: FoldComparison) -> str:
+    m = found.manova
+    if m is None or len(found.methods) < 3:
+        return ""
+    df1, df2 = map(number, m.df)
+    text = f"All methods together: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, "
+    text += f"F({df1}, {df2}) = {number(m.f_statistic)}, {pvalue(m.pvalue)}"
+    if found.naive_manova is not None and m.ratio is not None:
+        text += f" (not corrected: {pvalue(found.naive_manova.pvalue)})"
+    return f"{text}."
+
+
+def _groups(found: FoldComparison) -> str:
+    groups = [g for g in found.cliques if len(g) > 1]
+    if not groups:
+        return "Every two methods are separated."
+    if not found.pairs["significant"].any():
+        return "No two methods are separated."
+    if len(groups) > GROUPS:
+        largest = max(map(len, groups))
+        return f"The methods form {len(groups)} groups of up to {largest} in which no two are separated: see the letters."
+    alone = [g[0] for g in found.cliques if len(g) == 1]
+    apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
+    return f"Not separated from each other: {'; '.join(listed(g, most=8) for g in groups)}.{apart}"
+
+
+def _combination(found: FoldComparison) -> str:
+    learned = found.learned
+    if learned is None or len(learned.weights) < 2:
+        return ""
+    first = learned.shares.index[0]
+    weights = learned.scaled_weights[first].sort_values(key=abs, ascending=False)
+    terms = " ".join(f"{'−' if w < 0 else '+'} {number(abs(w), 2)} {name(m)}" for m, w in weights.items()).removeprefix("+ ")
+    dimensions = int((learned.dimensions["pvalue"] <= found.alpha).cumprod().sum())
+    real = "one dimension of difference is" if dimensions == 1 else f"{dimensions or 'no'} dimensions of difference are"
+    return (
+        f"The combination of measures that tells the methods apart best, {first}, holds {percent(learned.shares.iloc[0])} of "
+        f"what separates them: {terms} (weights per standard deviation); {real} more than chance."
+    )
+
+
+def _normality(found: FoldComparison) -> str:
+    m = found.mardia
+    if m is None:
+        return ""
+    says = "do not look normal" if m.pvalue <= found.alpha else "show no departure from normality"
+    caveat = " With so few rows it can hardly show one." if m.warnings and m.pvalue > found.alpha else ""
+    return f"The residuals {says} (Mardia: skewness {pvalue(m.skewness_pvalue)}, kurtosis {pvalue(m.kurtosis_pvalue)}).{caveat}"
+
+
+def words(found: FoldComparison) -> list[tuple[str, str]]:
+    """What the words of the verdict mean and when not to trust them: (word, explanation), only for those that are used."""
+    rows = [
+        (
+            True,
+            "separated",
+            "The mean results of the two differ on a measure or on a combination of measures. That is no order: one may win by "
+            "one measure and lose by the other. It is about training on data like these, not about other datasets.",
+        ),
+        (True, "not separated", "Not shown to differ with so many folds; not shown to be alike either."),
+        (
+            True,
+            "carried by",
+            "The measures that differ on their own (Holm over the measures); + where the first of the pair is better by it, "
+            "− where the second is. A combination: none does alone, only together.",
+        ),
+        (
+            found.shares_training,
+            "corrected",
+            "Folds share training data, so that results vary less from fold to fold than they would on new data. The variance is "
+            f"widened for it (Nadeau & Bengio 2003, n_test/n_train = {number(found.protocol.ratio)}). The uncorrected test "
+            "stands beside it because the paper uses it; it calls chance a difference more often than it says.",
+        ),
+        (
+            not found.pairs["reliable"].all(),
+            NOT_TRUSTED,
+            "The assumptions do not carry the verdict on this row; the doubts say which.",
+        ),
+        (
+            found.learned is not None and len(found.measures) > 1,
+            "learned measures",
+            "Weights are chosen on the same folds to tell the methods apart, so Student's t on them flatters; the p-values given "
+            "hold for any choice of weights.",
+        ),
+    ]
+    return [(word, text) for used, word, text in rows if used]
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------------
+
+
+def _heads(found: FoldComparison) -> list[str]:
+    return [f"{m} {ARROWS[o.direction]}" for m, o in found.orderings.items()]
+
+
+def _bare(values: Iterable[float | None]) -> list[str]:
+    return [pvalue(p, bare=True) for p in values]
+
+
+def means_table(found: FoldComparison, **options: Any) -> Table:
+    """Means over folds with their intervals and the groups, best mean rank first."""
+    shown = found.order[:METHODS]
+    first = "The best mean rank over these measures comes first." if len(found.measures) > 1 else "The best comes first."
+    shared = "" if found.protocol.ratio is None else ", as wide as shared training data make it"
+    note = f"{first} Means with {100 * (1 - found.alpha):g}% intervals{shared}."
+    columns = [Column("method", shown, "<", name=True, note=note)]
+    for i, (measure, head) in enumerate(zip(found.measures, _heads(found), strict=True)):
+        means = found.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
+        columns.append(Column(head, with_intervals(means.to_numpy()), keep=len(found.measures) - i))
+    letters = [found.letters[m] for m in shown]
+    columns.append(Column("groups", letters, "<", name=True, note="Methods that share a letter are not separated."))
+    return Table(columns, len(found.methods), things="methods", **options)
+
+
+def pairs_table(found: FoldComparison, **options: Any) -> Table:
+    """The pairs, the better method by mean rank first: separated ones first, then by p-value."""
+    total, shown = len(found.ordered_pairs), found.ordered_pairs.head(PAIRS)
+    apart = np.where(shown["pvalue"].isna(), "not tested", np.where(shown["significant"], "yes", "no"))
+    marked = [text if fine else f"{text} {NOT_TRUSTED}" for text, fine in zip(apart, shown["reliable"], strict=True)]
+    columns = [
+        Column("method", shown["method_a"].tolist(), "<", name=True),
+        Column("against", shown["method_b"].tolist(), "<", name=True),
+        Column("Λ" if found.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
+        Column("p (Holm)", _bare(shown["pvalue_corrected"]), keep=4,
+               note=f"p: {headline_test(found)}; Holm over {count(total, 'pair')}."),
+        Column("separated", marked, "<",
+               note="" if shown["reliable"].all() else f"{NOT_TRUSTED}: not to be trusted, see the doubts."),
+        Column("carried by", shown["carried"].tolist(), "<",
+               note="Carried by: measures that differ on their own, + where the first is better, − where the second is."),
+        Column("p", _bare(shown["pvalue"]), keep=2),
+    ]  # fmt: skip
+    if found.shares_training and shown["naive_pvalue"].notna().any():
+        note = "Uncorrected: Holm's p of the test that ignores shared training data."
+        columns.append(Column("uncorrected", _bare(shown["naive_pvalue_corrected"]), keep=3, note=note))
+    return Table(columns, total, things="pairs", **options)
+
+
+def orderings(found: FoldComparison) -> list[tuple[str, str]]:
+    """The order of the methods by each measure alone, with letters."""
+    rows = []
+    for head, o in zip(_heads(found), found.orderings.values(), strict=True):
+        more = f" and {len(o.order) - ORDERED} more" if len(o.order) > ORDERED else ""
+        rows.append((head, ", ".join(f"{name(m)} {o.letters[m]}" for m in o.order[:ORDERED]) + more))
+    return rows
+
+
+def overview_table(folds: Folds, **options: Any) -> Table:
+    """One row a dataset: how many pairs the tests separate, and what was tested where that differs."""
+    found = list(folds.values())
+    tested = {
+        "folds": [count(f.n_folds, "fold") for f in found],
+        "methods": [count(len(f.methods), "method") for f in found],
+        "measures": [listed(f.measures, most=8) for f in found],
+    }
+    same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
+    note = f"On every dataset: {', '.join(same)}." if same else ""
+    naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
+    columns = [
+        Column("dataset", list(folds), "<", name=True, note=note),
+        Column("pairs separated", [f"{int(f.pairs['significant'].sum())} of {len(f.pairs)}" for f in found]),
+        Column("doubt", ["" if f.pairs["reliable"].all() else NOT_TRUSTED for f in found], "<"),
+        Column("uncorrected", naive, keep=2),
+        Column("MANOVA p", _bare(None if f.manova is None else f.manova.pvalue for f in found), keep=3),
+        *(Column(what, cells, "<", keep=1) for what, cells in tested.items() if len(set(cells)) > 1),
+    ]
+    return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
+
+
+# ---- figures -------------------------------------------------------------------------------------------------------------
+
+
+def _shown(found: FoldComparison) -> str:
+    many = len(found.methods)
+    return "" if many <= DETAILED else f" Folds and ellipses of the best {DETAILED} are drawn, of others the mean" + (
+        f" (of the best {TOP} of {many})." if many > TOP else "."
+    )
+
+
+def _scatter(dataset: str, found: FoldComparison) -> list[Figure]:
+    if len(found.measures) < 2:
+        return []
+    caption = (
+        f"Each point is a fold, the large mark the mean. The ellipse holds {INSIDE:.0%} of the normal distribution that fits the "
+        f"folds of the method; it shows how they scatter, not how sure the mean is.{_shown(found)}"
+    )
+    if len(found.measures) > 2:
+        caption += f" Drawn are the first two of {len(found.measures)} measures."
+    svg = fold_scatter(found.values.iloc[:, :2], found.order, _heads(found)[:2], f"Folds on {dataset}")
+    return [Figure(svg, caption, title="Folds on two measures")]
+
+
+def _histograms(found: FoldComparison) -> list[Figure]:
+    svgs = [fold_histogram(found.values[measure], found.order, head, found.means.xs(measure, level="measure"))
+            for measure, head in zip(found.measures[:HISTOGRAMS], _heads(found), strict=False)]  # fmt: skip
+    caption = "How many folds fall where; the tall line is the mean, the thick one at the foot its interval."
+    return [Figure(svgs[0], caption, title="Folds on each measure alone"), *map(Figure, svgs[1:])]
+
+
+def _learned(dataset: str, found: FoldComparison) -> list[Any]:
+    """Projections on the learned measures, their weights and tests."""
+    learned = found.learned
+    if learned is None or len(learned.weights) < 2:
+        return []
+    shares, shown = learned.shares, learned.projections.columns[:2]
+    heads = [f"{m} ({percent(shares[m])} of what separates)" for m in shown]
+    caption = (
+        "The folds on the combinations of measures that tell the methods apart best (eigenvectors of E⁻¹H). They were learned "
+        f"from these folds, so some distance is there by construction.{_shown(found)}"
+    )
+    if len(shown) > 1:
+        svg = fold_scatter(learned.projections[list(shown)], found.order, heads, f"Learned measures on {dataset}")
+    else:
+        svg = fold_histogram(learned.projections[shown[0]], found.order, heads[0])
+    columns = [Column("measure", [*learned.scaled_weights.index, "share", "p of it and those after it"], "<", name=True)]
+    for k in shares.index:
+        cells = [*(fixed(w, 2) for w in learned.scaled_weights[k]), percent(shares[k])]
+        columns.append(Column(str(k), [*cells, pvalue(learned.dimensions.loc[k, "pvalue"], bare=True)]))
+    note = "Weights per standard deviation of what is left of fold and method: comparable between measures."
+    weights = Table(columns, title="Weights of the learned measures", note=note, depth=PAGE)
+    return [Figure(svg, caption, weights, title="Learned measures"), _learned_tests(found)]
+
+
+def _learned_tests(found: FoldComparison) -> Table:
+    first = found.learned.shares.index[0]
+    tests = found.learned_tests.query("learned == @first")
+    shown = tests.nsmallest(PAIRS, "pvalue")
+    columns = [
+        Column("method", shown["method_a"].tolist(), "<", name=True),
+        Column("against", shown["method_b"].tolist(), "<", name=True),
+        Column("difference", [*map(number, shown["mean_difference"])]),
+        Column("p (Holm)", _bare(shown["pvalue_corrected"])),
+        Column("t", [*map(number, shown["statistic"])]),
+    ]
+    note = "p holds for any choice of weights, so that the choice that was made on these folds is allowed for."
+    return Table(columns, len(tests), f"Every pair on {first}", things="pairs", note=note, folded=True, depth=PAGE)
+
+
+# ---- plain data ----------------------------------------------------------------------------------------------------------
+
+
+def data(folds: Folds) -> dict[str, Any]:
+    """The comparisons as plain data, by dataset; the keys of `FoldComparison`, tables as lists of rows."""
+    return {dataset: _record(found) for dataset, found in folds.items()}
+
+
+def _record(found: FoldComparison) -> dict[str, Any]:
+    learned = found.learned
+    return {
+        "sentences": sentences(found),
+        "test": headline_test(found),
+        **_named(found, "dataset", "methods", "measures", "n_folds", "protocol", "paired", "alpha", "pairs", "directions"),
+        "means": found.means.reset_index(),
+        "manova": _manova(found.manova),
+        "naive_manova": _manova(found.naive_manova),
+        "orderings": {m: _named(o, "direction", "order", "groups", "letters") for m, o in found.orderings.items()},
+        "learned": learned and {
+            "weights": learned.weights.to_dict(), "scaled_weights": learned.scaled_weights.to_dict(),
+            "dimensions": learned.dimensions.to_dict(orient="index"), "tests": found.learned_tests,
+            **_named(learned, "eigenvalues", "shares"),
+        },
+        **_named(found, "posthoc", "mardia", "cliques", "letters", "excluded", "refusals", "warnings"),
+    }  # fmt: skip
+
+
+def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
+    names = ("statistic", "pvalue", "f_statistic", "df", "design", "approximation", "ratio", "warnings")
+    return found and {**_named(found, *names), "table": found.table.to_dict(orient="index")}
+
+
+def _named(result: Any, *names: str) -> dict[str, Any]:
+    return {key: getattr(result, key) for key in names}
+
+
+def frames(folds: Folds) -> dict[str, pd.DataFrame]:
+    """The tables of all datasets by name, unrounded: what lies beside a report."""
+    index = ["method", "fold"]
+    makers: dict[str, Callable[[FoldComparison], pd.DataFrame]] = {
+        "fold_pairs": lambda f: f.pairs,
+        "fold_posthoc": lambda f: f.posthoc,
+        "fold_means": lambda f: f.means.reset_index(),
+        "fold_values": lambda f: f.values.rename_axis(index).reset_index().melt(index, var_name="measure"),
+    }
+
+    def table(make: Callable[[FoldComparison], pd.DataFrame]) -> pd.DataFrame:
+        return pd.concat({dataset: make(found) for dataset, found in folds.items()}, names=["dataset"]).reset_index("dataset")
+
+    return {key: table(make) for key, make in makers.items()} if folds else {}

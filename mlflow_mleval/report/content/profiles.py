@@ -1,0 +1,494 @@
+"""Loss profiles: where the order of the methods changes while more labels have to be right together, and who is aware of that.
+
+Files (unrounded; the columns and their order are stable):
+
+=========================  =============================================================================================
+profile_curves.csv         dataset, method, parameter, position, loss, low, high
+profile_ratios.csv         dataset, method_a, method_b, parameter, position, ratio, low, high, pvalue, significant
+profile_crossings.csv      dataset, method_a, method_b, parameter, position, below, above, certain
+profile_claims.csv         dataset, better, worse, first, last, n_labels
+profile_awareness.csv      dataset, method, hamming, subset, area, slope, relative_gain
+profile_across.csv         method_a, method_b, position, ratio, wins, losses, pvalue, significant
+=========================  =============================================================================================
+
+The parameter is k (binomial family) or α (polynomial); the position goes from 0, the Hamming loss, to 1, the subset 0/1
+loss. A ratio is the loss of method_b over that of method_a: above 1 method_a is better. profile_across.csv is over the datasets,
+and there only if these are enough to separate any pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Beside,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    joined,
+    listed,
+    name,
+)
+from mlflow_mleval.report.figures.fold_scatter import DETAILED
+from mlflow_mleval.report.figures.profile_lines import NAMED, SUMMARIES, awareness_strips, profile_lines, ratio_panels
+from mlflow_mleval.report.numerals import aligned, fixed, level, number
+from mlflow_mleval.report.svg import TOP
+
+#: Datasets and pairs that are drawn; rows of tables, and of those on a terminal; parameters of a table.
+DATASETS, PANELS, METHODS, PAIRS, AT_ONCE, POINTS = 12, 12, 100, 500, 5, 8
+#: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
+TOLD, TOLD_HERE, NOTES = 4, 3, 4
+SYMBOLS = {"binomial": "k", "polynomial": "α"}
+KINDS = {"hard": "predicted label sets", "soft": "scores"}
+#: How the summaries are called.
+NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
+
+KEYS = {
+    "profiles": "{sentences, curves, ratios, crossings, claims, awareness, across, awareness_tests, n_labels, absent, warnings, "
+    "options}: the loss profiles of the methods and their comparison, tables as the rows of the profile_*.csv; null where no two "
+    "methods carry profiles",
+}
+
+
+def section(c: Comparison) -> Section | None:
+    """The profiles that the runs carry; nothing where there are none to compare."""
+    return None if c.profiles is None else _section(c.profiles, {})
+
+
+def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Document:
+    """What a comparison of loss profiles says; as CSV a row a dataset and pair: who is ahead, and where the order changes."""
+    methods, o = found.curves.index.unique("method"), found.options
+    return Document(
+        f"Loss profiles of {count(len(methods), 'method')} on {count(len(found.datasets), 'dataset')}",
+        [_section(found, {"depth": ALWAYS}), made_from(provenance)],
+        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
+        time=when(provenance),
+        data=lambda: {"profiles": data(found), "provenance": provenance},
+        frames=lambda: {"profile_patterns": found.patterns, **found.frames},
+        main="profile_patterns",
+    )
+
+
+def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
+    """The sentences, tables and notes at this depth, and the figures."""
+    datasets = found.datasets
+    blocks: list[Any] = [Text(sentences(found), **at)]
+    if found.warnings:
+        blocks.append(Text(found.warnings, role="points", title="Doubts about these", most=NOTES, **at))
+    if len(found.ratios):
+        pairs = pairs_table(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
+        blocks.append(replace(pairs, caption="Who is ahead where along the loss profiles", key="profiles", **at))
+    strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
+    blocks.append(Beside(_ratios(found), [*strips, replace(awareness_table(found), **at)]))
+    for dataset in datasets[:DATASETS]:
+        blocks += _dataset(found, dataset)
+    if len(datasets) > DATASETS:
+        rest = f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."
+        blocks.append(Text([rest], role="note", depth=PAGE))
+    if missing := _missing(found):
+        blocks.append(Text(missing, role="points", title="What there is not", most=NOTES, **at))
+    blocks.append(Terms(words(found), title="What these words mean, and when not to trust them"))
+    hint = f"{count(len(found.crossings), 'change')} of order on {count(len(datasets), 'dataset')}"
+    return Section("profiles", "Loss profiles", blocks, hint=hint)
+
+
+def _dataset(found: ProfileComparison, dataset: str) -> list[Any]:
+    """The curves of a dataset in a picture and in numbers, beside what they say where there are others."""
+    methods, alone = found.methods_on(dataset), len(found.datasets) == 1
+    curves = found.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
+    caption = f"Mean loss of {KINDS[found.options['kind']]}; 0 is best."
+    if curves["low"].notna().any() and len(methods) <= DETAILED:
+        caption += f" Bands: {1 - found.options['alpha']:.0%} bootstrap intervals of the mean, over folds."
+    elif curves["low"].notna().any():
+        caption += f" Bands over folds are drawn for at most {DETAILED} methods; the JSON data hold those of all."
+    if len(methods) > TOP:
+        caption += f" The {TOP} of {len(methods):,} methods with the least mean loss along the profile are drawn."
+    everyone = found.awareness["area"].groupby(level="method").mean().sort_values(kind="stable").index
+    kinds = {m: i for i, m in enumerate(everyone)} if len(everyone) <= TOP else None
+    svg = profile_lines(curves, found.options["family"], f"Loss profiles on {dataset}", kinds)
+    figure = Figure(svg, caption, curves_table(found, dataset), title=f"On {name(dataset)}")
+    if alone or len(methods) < 2:
+        return [figure]
+    pairs, said = replace(dataset_table(found, dataset), depth=PAGE), crossings(found, dataset)[:TOLD_HERE]
+    return [Beside([figure], [*([Text(said, depth=PAGE)] if said else []), pairs])]
+
+
+def _ratios(found: ProfileComparison) -> list[Figure]:
+    frame = found.pair_patterns
+    if frame.empty:
+        return []
+    drawn = list(zip(frame["method"], frame["against"], strict=True))[:PANELS]
+    caption = (
+        "The loss of the second method over that of the first, a line a dataset: above 1 the first is better. "
+        "A circle is a crossing."
+    )
+    if found.ratios["significant"].any():
+        caption += " Where a line is heavy the folds are sure of the difference; a full circle has such stretches on both sides."
+    if len(frame) > PANELS:
+        caption += f" The {PANELS} pairs with the most crossings of {len(frame):,} are drawn."
+    if len(found.datasets) > NAMED:
+        caption += f" Of the datasets the {NAMED} farthest from 1 are named."
+    svg = ratio_panels(found.ratios, found.crossings, drawn, found.options["family"], "Ratios of losses")
+    return [Figure(svg, caption, title="Where the order changes")]
+
+
+def _strips(found: ProfileComparison) -> Figure:
+    order, letters = found.awareness_means.index, found.awareness_letters
+    caption = "A dot is a dataset, the line the mean."
+    if letters:
+        caption += " Letters: methods that share one are not separated over the datasets."
+    if len(order) > TOP:
+        caption += f" The flattest {TOP} of {len(order):,} methods."
+    svg = awareness_strips(found.shared_awareness, order, letters, "Awareness of dependence")
+    return Figure(svg, caption, title="Awareness of dependence by dataset")
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------------
+
+
+def sentences(found: ProfileComparison) -> list[str]:
+    """What the profiles say, a sentence each: crossings, claims and their error rate, awareness and its tests."""
+    if found.ratios.empty:
+        return ["No two methods have a profile on the same dataset."]
+    return [*_changes(found), _claims(found), *_across(found), *_awareness(found)]
+
+
+def _changes(found: ProfileComparison) -> list[str]:
+    pairs = found.pair_patterns.query("crossed > 0")
+    if pairs.empty:
+        where = "" if len(found.datasets) == 1 else " on any dataset"
+        return [f"No two of the profiles cross{where}: who is ahead by the Hamming loss is ahead throughout."]
+    if len(found.datasets) == 1:
+        said = crossings(found, found.datasets[0])[:TOLD]
+    else:
+        table = found.oriented_patterns.set_index(["method", "against"]).sort_index()
+        keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
+        said = [_over_datasets(*key, table.loc[[key]], SYMBOLS[found.options["family"]]) for key in keys]
+    if len(pairs) > TOLD:
+        said[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
+    if not found.crossings["certain"].any() and found.ratios["pvalue"].notna().any():
+        said.append("These are mean losses: no change of order is certain, for nowhere are the folds sure of both sides.")
+    return said
+
+
+def _over_datasets(first: str, second: str, table: pd.DataFrame, symbol: str) -> str:
+    """One pair over several datasets, a row each."""
+    a, b = name(first), name(second)
+    texts = {
+        "overtaken": f"{a} is ahead at small {symbol} and {b} at large {symbol}",
+        "overtakes": f"{b} is ahead at small {symbol} and {a} at large {symbol}",
+        "ahead": f"{a} is ahead throughout",
+        "behind": f"{b} is ahead throughout",
+        "mixed": f"{a} and {b} change places several times",
+        "tied": "they are equal",
+    }
+    where = {kind: table.loc[table[kind], "dataset"].tolist() for kind in WHERE}
+    kinds = [kind for kind in texts if where[kind]]
+    places = [_of(where[kinds[0]], len(table)), *(listed(where[kind]) for kind in kinds[1:])]
+    said = "; ".join(f"{texts[kind]} on {place}" for kind, place in zip(kinds, places, strict=True))
+    return said + (f". Both ends are certain on {listed(where['certain'])}." if where["certain"] else ".")
+
+
+def _of(where: Sequence[str], total: int) -> str:
+    """So many of the datasets, with their names while they are few."""
+    if len(where) == total:
+        return f"all {total} datasets" if total > 1 else listed(where)
+    return f"{len(where)} of {total} datasets{f' ({listed(where)})' if len(where) <= 3 else ''}"
+
+
+def crossings(found: ProfileComparison, dataset: str) -> list[str]:
+    """The crossings on one dataset, a sentence a pair, certain ones first: where the order changes, and what is certain.
+
+    Pairs whose lines cross several times are told by their number.
+    """
+    table = found.patterns[(found.patterns["dataset"] == dataset) & (found.patterns["crossings"] > 0)]
+    certain, said = certain_spans(found, dataset), []
+    for row in table.sort_values("certain", ascending=False, kind="stable").itertuples():
+        a, b, at = name(row.method), name(row.against), _at(found, dataset, row.parameter)
+        text = f"{b} overtakes {a} above {at}"
+        if row.crossings > 1:
+            text = f"the profiles of {a} and {b} cross {row.crossings} times, first above {at}"
+        pairs = (row.method, row.against), (row.against, row.method)
+        sure = [f"of {name(pair[0])} {certain[pair]}" for pair in pairs if pair in certain]
+        text += f"; the folds are sure {' and '.join(sure) or 'of neither'}" if found.tested_on(dataset) else ""
+        said.append(f"On {name(dataset)} {text}.")
+    return said
+
+
+def _at(found: ProfileComparison, dataset: str, parameter: float) -> str:
+    """Where profiles cross: the last whole k before, or α."""
+    if found.options["family"] == "polynomial":
+        return f"α = {number(parameter, 3)}"
+    return f"k = {math.floor(parameter + 1e-9)} of {found.ends(dataset)[1]:g}"
+
+
+def certain_spans(found: ProfileComparison, dataset: str) -> dict[tuple[str, str], str]:
+    """Where on a dataset one method is certainly better: by (better, worse), "up to k = 4" or "from k = 12"."""
+    symbol, ends = SYMBOLS[found.options["family"]], found.ends(dataset)
+    stretches = found.certain_stretches(dataset)
+    return {pair: joined([_span(*span, symbol, ends) for span in spans]) for pair, spans in stretches.items()}
+
+
+def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> str:
+    """A stretch of parameters in words.
+
+    >>> [_span(a, b, "k", (1, 14)) for a, b in ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))]
+    ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
+    """
+    if first == last:
+        return f"at {symbol} = {number(first, 3)}"
+    if (first, last) == ends:
+        return f"for every {symbol}"
+    if first == ends[0]:
+        return f"up to {symbol} = {number(last, 3)}"
+    if last == ends[1]:
+        return f"from {symbol} = {number(first, 3)}"
+    return f"for {symbol} = {number(first, 3)} to {number(last, 3)}"
+
+
+def _claims(found: ProfileComparison) -> str:
+    alpha, tested = level(found.options["alpha"]), found.ratios["pvalue"].notna()
+    if not tested.any():
+        return "Without tests by fold nothing says which differences on a dataset are more than chance."
+    total = count(len(found.ratios.index.droplevel("parameter")[tested].unique()), "pair")
+    apart = {(row.dataset, frozenset((row.better, row.worse))) for row in found.claims.itertuples()}
+    if not apart:
+        return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
+    several = len(found.datasets) > 1
+    by, over = (" by dataset", "parameters, pairs and datasets") if several else ("", "parameters and pairs")
+    return (
+        f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the chance that any of these claims is "
+        f"wrong, over all {over}, is at most {alpha}."
+    )
+
+
+def _across(found: ProfileComparison) -> list[str]:
+    """What holds over the datasets: pairs with a stretch of positions at which one is better."""
+    if found.across is None:
+        return []
+    said = []
+    for (a, b), part in found.across.groupby(level=["method_a", "method_b"], sort=False):
+        sign = np.where(part["significant"], np.sign(part["wins"] - part["losses"]), 0)
+        at = part.index.get_level_values("position").to_numpy(float)
+        for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(sign)) + 1):
+            if way := sign[run[0]]:
+                better, worse = (a, b) if way > 0 else (b, a)
+                said.append(f"{name(better)} is better than {name(worse)} at {_positions(at[run[0]], at[run[-1]])}")
+    if not said:
+        return ["Over the datasets no pair is separated at any position between the Hamming and the subset 0/1 loss."]
+    more = f"; and {len(said) - TOLD} more" if len(said) > TOLD else ""
+    return [
+        f"Over the datasets, at positions from 0 (Hamming loss) to 1 (subset 0/1 loss): {'; '.join(said[:TOLD])}{more} (by "
+        "changes of sign, corrected for all pairs and positions)."
+    ]
+
+
+def _awareness(found: ProfileComparison) -> list[str]:
+    means = found.awareness_means
+    slope = means["slope"]
+    if slope.max() - slope.min() < 1e-12 or not found.same_datasets:
+        return []
+    shared = found.shared_awareness.index.unique("dataset")
+    mean = f" on average of {count(len(shared), 'dataset')}" if len(found.datasets) > 1 else ""
+    flat, steep = (list(means.index[np.abs(slope - end) < 1e-12]) for end in slope.iloc[[0, -1]])
+    text = f"{listed(flat)} {'rises' if len(flat) == 1 else 'rise'} least from the Hamming to the subset 0/1 loss "
+    text += f"(by {fixed(slope.iloc[0], 3)}{mean}), {listed(steep)} most ({fixed(slope.iloc[-1], 3)})"
+    gain = means["relative_gain"].dropna()
+    if len(gain):
+        best = f"{name(gain.idxmax())} gathers its errors most (relative gain {fixed(gain.max(), 3)})"
+        text += f"; for its level {best}"
+    tests = {NAMES[s]: test for s, test in found.awareness_tests.items() if test is not None}
+    alike: dict[str, list[str]] = {}
+    for summary, test in tests.items():
+        if apart := test.significant_pairs:
+            told = "; ".join(f"{name(a)} from {name(b)}" for a, b in apart[:TOLD])
+            told += f" and {count(len(apart) - TOLD, 'more pair')}" if len(apart) > TOLD else ""
+            where = f"signed ranks over {count(test.n_datasets, 'dataset')} separate {told}, the better first"
+            alike.setdefault(where, []).append(summary)
+    said = [f"{text}.", *(f"In {listed(summaries)} {where}." for where, summaries in alike.items())]
+    if tests and not alike:
+        n = next(iter(tests.values())).n_datasets
+        said.append(f"Signed ranks over {n} datasets separate no two methods in {listed(tests, last='or')}.")
+    return said
+
+
+def _missing(found: ProfileComparison) -> list[str]:
+    """What there is not, with the reason, what shares one together."""
+    heads = {
+        "across": "Not tested over the datasets", "awareness_tests": "Not tested over the datasets",
+        "tests": "Not tested over folds",
+    }  # fmt: skip
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for key, reason in found.absent.items():
+        part, _, rest = key.partition(".")
+        if part in ("across", "awareness_tests") and len(found.datasets) == 1:
+            continue
+        what = "the order along the profiles" if part == "across" else NAMES.get(rest, rest) if part in heads else key
+        reasons.setdefault((heads.get(part, "Left out"), reason.rstrip(".")), []).append(what)
+    return [f"{head}: {listed(what, most=8)} ({reason})." for (head, reason), what in reasons.items()]
+
+
+def words(found: ProfileComparison) -> list[tuple[str, str]]:
+    """What the words mean and when not to trust them: (word, explanation)."""
+    symbol, alpha = SYMBOLS[found.options["family"]], level(found.options["alpha"])
+    parameter = {
+        "k": "k labels have to be right together for a prediction to count: k = 1 is the Hamming loss, k = K the subset 0/1 "
+        "loss.",
+        "α": "The larger α, the more it counts to have many labels right together: α = 1 is the Hamming loss, and for large α it "
+        "comes near the subset 0/1 loss.",
+    }
+    sure = (
+        f"Tested at every {symbol} over folds, allowing for training data that they share, and corrected for all {symbol}, pairs "
+        f"and datasets: the chance that any claim is wrong is at most {alpha}. It is about training on data like these, not "
+        "about other datasets."
+    )
+    return [
+        (symbol, parameter[symbol]),
+        (
+            "ratio",
+            "The loss of the second method over that of the first, so that above 1 the first is better. Where the line falls, "
+            "the second gains while more labels have to be right together: it is the more aware of their dependence. Trust it "
+            "little where both losses are near 0, for then a few instances decide; and a ratio does not say how large the "
+            "difference is.",
+        ),
+        (
+            "crossing",
+            "Where the two mean profiles are equal, between the parameters that were computed. Two lines that run close cross by "
+            "chance: only where a certain stretch lies on either side does the order change for certain.",
+        ),
+        *([("certain, sure", sure)] if found.ratios["significant"].any() else []),
+        (
+            "slope",
+            "Subset 0/1 loss less Hamming loss; 0 is flat. A method that is always wrong is flat, too: read it with the level.",
+        ),
+        ("area", "Mean loss along the profile; it grows with the level and with the slope."),
+        (
+            "relative gain",
+            "How far the area lies below the largest that the same Hamming loss allows: 1 where all errors fall on the same "
+            "instances, 0 where they spread as evenly as they can.",
+        ),
+    ]
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------------
+
+
+def pairs_table(found: ProfileComparison) -> Table:
+    """One row a pair over the datasets."""
+    frame, symbol = found.pair_patterns, SYMBOLS[found.options["family"]]
+    shown = frame.head(PAIRS)
+    counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
+    spans = ["" if low != low else _positions(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)]
+    columns = [
+        Column("method", shown["method"].tolist(), "<", name=True),
+        Column("against", shown["against"].tolist(), "<", name=True),
+        Column("ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."),
+        Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
+        Column("overtakes", counts["overtakes"]),
+        Column("behind", counts["behind"], keep=3),
+        *([Column("both", counts["mixed"], keep=2, note="Both: several crossings.")] if shown["mixed"].any() else []),
+        Column("crossing at", spans, keep=1, note="Crossing at: 0 is the Hamming, 1 the subset 0/1 loss."),
+    ]
+    if any(map(found.tested_on, found.datasets)):
+        columns.append(Column("certain", counts["certain"], keep=4, note="Certain: on both sides."))
+    return Table(columns, len(frame), "Every pair", things="pairs", most=AT_ONCE)
+
+
+def _positions(low: float, high: float) -> str:
+    a, b = fixed(low, 2), fixed(high, 2)
+    return a if a == b else f"{a}–{b}"
+
+
+def dataset_table(found: ProfileComparison, dataset: str) -> Table:
+    """One row a pair on one dataset: who is ahead at small parameters, where the other overtakes, what is certain."""
+    table, symbol = found.patterns[found.patterns["dataset"] == dataset], SYMBOLS[found.options["family"]]
+    keys = pd.DataFrame({"a": ~table["certain"], "b": table["crossings"] == 0})
+    shown = table.loc[keys.sort_values(["a", "b"], kind="stable").index].head(PAIRS)
+    certain = certain_spans(found, dataset)
+
+    def where(row: Any) -> str:
+        more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
+        return "equal" if row.tied else f"{_at(found, dataset, row.parameter)}{more}" if row.crossings else "never"
+
+    columns = [
+        Column(f"ahead at small {symbol}", shown["method"].tolist(), "<", name=True),
+        Column("against", shown["against"].tolist(), "<", name=True),
+        Column("overtaken above", [*map(where, shown.itertuples())], "<",
+               note="Overtaken above: where the mean profiles cross."),
+    ]  # fmt: skip
+    if found.tested_on(dataset):
+        better, worse = ([certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
+                         for i, j in (("method", "against"), ("against", "method")))  # fmt: skip
+        note = f"Certainly: corrected for all {symbol} and all pairs."
+        columns += [Column("certainly better", better, "<", keep=2), Column("certainly worse", worse, "<", keep=2, note=note)]
+    return Table(columns, len(table), "Every pair", things="pairs", most=AT_ONCE)
+
+
+def curves_table(found: ProfileComparison, dataset: str) -> Table:
+    """One row a method on one dataset: its loss at a few parameters, the ends among them."""
+    methods = found.methods_on(dataset)
+    losses = found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter").loc[methods[:METHODS]]
+    at = np.unique(np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int))
+    symbol = SYMBOLS[found.options["family"]]
+    columns = [Column("method", losses.index.tolist(), "<", name=True)]
+    columns += [Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3)) for i in at]
+    return Table(columns, len(methods), "In numbers", things="methods", folded=True, depth=PAGE)
+
+
+def awareness_table(found: ProfileComparison) -> Table:
+    """One row a method, the flattest first: means over datasets of its summaries, with letters where they were tested."""
+    means, letters = found.awareness_means, found.awareness_letters
+    shown = means.head(METHODS)
+    heads = {"hamming": "Hamming ↓", "subset": "subset 0/1 ↓", **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()}}
+    columns = [Column("method", list(shown.index), "<", name=True)]
+    for summary, head in heads.items():
+        cells, marks = aligned(shown[summary], 3), letters.get(summary, {})
+        if marks:
+            cells = [f"{cell} {marks.get(m, '')}".rstrip() for cell, m in zip(cells, shown.index, strict=True)]
+        columns.append(Column(head, cells, "<" if marks else ">", keep=2 if summary in SUMMARIES else 1))
+    shared, every = found.shared_awareness.index.unique("dataset"), found.datasets
+    lacking = [m for m in found.awareness.index.unique("method") if m not in means.index]
+    notes = [
+        "Each mean is over the datasets of its method; no dataset is shared by all: the means cannot be compared."
+        if not found.same_datasets else
+        f"Means over {len(shared)} of {len(every)} datasets that all methods share." if len(shared) < len(every) else "",
+        f"Without {listed(lacking)}: not on every dataset." if lacking else "",
+        "Losses of scores, not of the label sets that follow from them." if found.options["kind"] == "soft" else "",
+        "Methods that share a letter are not separated." if letters else "",
+    ]  # fmt: skip
+    title, caption = "How aware of dependence each method is, on average", "How aware of the dependence of labels each method is"
+    return Table(columns, len(means), title, caption, "awareness", "methods", " ".join(filter(None, notes)), most=15)
+
+
+# ---- plain data ----------------------------------------------------------------------------------------------------------
+
+
+def data(found: ProfileComparison | None) -> dict[str, Any] | None:
+    """The comparison of profiles as plain data; tables as lists of rows."""
+    if found is None:
+        return None
+    tests = {summary: test and {"pairs": test.table, "n_datasets": test.n_datasets, "correction": test.correction}
+             for summary, test in found.awareness_tests.items()}  # fmt: skip
+    return {
+        "sentences": sentences(found),
+        "across": None,
+        **{key.removeprefix("profile_"): frame for key, frame in found.frames.items()},
+        "awareness_tests": tests,
+        **{key: getattr(found, key) for key in ("n_labels", "absent", "warnings", "options")},
+    }
