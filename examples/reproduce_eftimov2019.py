@@ -85,7 +85,7 @@ def correlated_measures(lines: list[str], published: dict) -> dict:
               "| threshold | only published | only obtained | both |", "|---|---|---|---|"]
     filtered = {}
     for threshold in reversed(THRESHOLDS):
-        kept = redundancy(fusion, threshold=threshold).kept
+        kept = redundancy(fusion, threshold).kept
         theirs = theirs_kept[str(threshold)]
         lines.append(f"| {threshold} | {', '.join(sorted(set(theirs) - set(kept))) or 'none'} | "
                      f"{', '.join(sorted(set(kept) - set(theirs))) or 'none'} | {len(set(kept) & set(theirs))} |")

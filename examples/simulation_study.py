@@ -370,7 +370,7 @@ def over_instances(rng: Generator, n: int) -> Table:
     for data, n_instances in (("100 instances", 100), ("1,000 instances", 1000), ("1,000, other shapes", 1000)):
         for _ in range(n):
             methods = other_shapes(rng, n_instances) if "shapes" in data else predictions(rng, n_instances, 3)
-            result = instance_tests(methods, list(methods["a"]), n_draws=999, seed=int(rng.integers(2**31)))
+            result = instance_tests(methods, list(methods["a"]), n_resamples=999, seed=int(rng.integers(2**31)))
             found.add("sign test + Holm", data, (result.table["sign_corrected"] <= ALPHA).any())
             found.add("Wilcoxon + Holm", data, (result.table["wilcoxon_corrected"] <= ALPHA).any())
             found.add("permutations, maximum over measures", data, result.pairs["significant"].any())
@@ -391,7 +391,7 @@ def intervals(rng: Generator, n: int) -> Table:
         data = f"12 datasets, {kind}"
         for _ in range(n):
             table = pd.DataFrame(noise(rng, kind, 12, 3) + 2 * np.arange(3.0), columns=list("abc"))
-            found.add("equivalence, any pair (Holm)", data, equivalence(table, margin=2.0).table["equivalent"].any())
+            found.add("equivalence, any pair (Holm)", data, equivalence(table, rope=2.0).table["equivalent"].any())
             row = wilcoxon_pairs(table[["b", "a"]]).table.iloc[0]
             for name in ("mean", "median"):
                 missed = not row[f"{name}_low"] <= 2 <= row[f"{name}_high"]
@@ -421,7 +421,7 @@ def bayesian(rng: Generator, n: int) -> Table:
             table, folds = rng.normal(size=(20, 2)) + ahead, correlated(rng, 2, 1)[..., 0].T + ahead
             seed = int(rng.integers(2**31))
             decided = {
-                "signed ranks": bayesian_signed_rank(table, rope, n_draws=1000, seed=seed),
+                "signed ranks": bayesian_signed_rank(table, rope, n_resamples=1000, seed=seed),
                 "correlated t": bayesian_t(folds, rope, ratio=1 / 9),
             }
             for name, result in decided.items():
@@ -445,7 +445,7 @@ def rank_sets(rng: Generator, n: int) -> Table:
             for _ in range(2 * n if (kind, n_groups) == ("normal", 1) else n):
                 table = pd.DataFrame(noise(rng, kind, n_datasets, m) + rng.normal(size=(n_datasets, 1)) - group)
                 table = table.rank(axis=1) if on == "ranks" else table
-                sets = rank_confidence(table, n_draws=499, seed=int(rng.integers(2**31))).table.sort_index()
+                sets = rank_confidence(table, n_resamples=499, seed=int(rng.integers(2**31))).table.sort_index()
                 found.add(name.replace(f"{n_groups} group", "several group") if n_groups > 1 else name, data,
                           ((sets["low"] > low) | (sets["high"] < high)).any())  # fmt: skip
     return found
@@ -464,7 +464,7 @@ def bootstrapped(rng: Generator, n: int) -> Table:
             truth = spread * np.sqrt(0.19) * rng.normal(size=(4, 1, 2))
             folds = pd.DataFrame((truth + correlated(rng, 4, 2)).reshape(-1, 2), index, measures)
             study = Study(folds.groupby(level=[0, 1]).mean(), dict.fromkeys(measures, "max"), folds=folds)
-            table = bootstrap_ranks(fuse(study), n_draws=100, seed=int(rng.integers(2**31))).table.sort_index()
+            table = bootstrap_ranks(fuse(study), n_resamples=100, seed=int(rng.integers(2**31))).table.sort_index()
             true = Study(study.values * 0 + truth[:, 0], study.directions)
             rank = fuse(true).ranking["rank"].sort_index() if spread else 2.5
             data = f"true values differ by {spread:g} standard errors"

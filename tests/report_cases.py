@@ -8,6 +8,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.measures.registry import SETS
+from mlflow_mleval.report.content.comparison import document
 from mlflow_mleval.study import Study
 
 PROVENANCE = {
@@ -25,6 +26,11 @@ NASTY = [
     "<img src=x onerror=alert(1)>", "=cmd()|' /C calc'!A0", r"\input{/etc/passwd}", "\x1b[31mred\x1b[0m", "a\nb|c", "{0} %s {}",
     "[click](https://evil.example)", "\u202egnp.exe", "*", "[x]", "💥木村" * 12, "run-" + "x" * 300,
 ]
+
+
+def render(comparison: Comparison, format: str = "table", what: str = "report", provenance: dict = PROVENANCE, width: int = 100):
+    """The report about a comparison, or a part of it, in a format."""
+    return document(comparison, provenance, what).render(format, width)
 
 
 @cache

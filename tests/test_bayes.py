@@ -16,9 +16,9 @@ def table(n=10, m=3, seed=0, shift=0.02):
     return pd.DataFrame(values, columns=[*"abcdef"[:m]])
 
 
-def signed_rank_by_loops(z, rope, strength, n_draws, seed):
+def signed_rank_by_loops(z, rope, strength, n_resamples, seed):
     z = np.r_[0, z]
-    weights = np.random.default_rng(seed).dirichlet(np.r_[strength, np.ones(len(z) - 1)], n_draws)
+    weights = np.random.default_rng(seed).dirichlet(np.r_[strength, np.ones(len(z) - 1)], n_resamples)
     wins = np.zeros(3)
     for w in weights:
         theta = np.zeros(3)
@@ -26,13 +26,13 @@ def signed_rank_by_loops(z, rope, strength, n_draws, seed):
             for j, y in enumerate(z):
                 theta[0 if x + y > 2 * rope else 2 if x + y < -2 * rope else 1] += w[i] * w[j]
         wins[theta.argmax()] += 1
-    return wins / n_draws
+    return wins / n_resamples
 
 
 @pytest.mark.parametrize("rope", [0.0, 0.01, 0.05])
 def test_signed_rank_is_what_the_loops_give(rope):
     values = table(n=6, shift=0.01)
-    found = bayesian_signed_rank(values, rope, n_draws=20_000)
+    found = bayesian_signed_rank(values, rope, n_resamples=20_000)
     for row in found.table.itertuples():
         z = (values[row.method_a] - values[row.method_b]).to_numpy()
         wins = signed_rank_by_loops(z, rope, 0.5, 3000, 1)
@@ -42,9 +42,9 @@ def test_signed_rank_is_what_the_loops_give(rope):
 
 def test_many_pairs_at_once_are_each_pair_alone():
     table = pd.DataFrame(np.random.default_rng(2).random((6, 7)).round(2), columns=list("abcdefg"))
-    found = bayesian_signed_rank(table, 0.02, n_draws=2**17).table  # more than one block of pairs, and of draws
+    found = bayesian_signed_rank(table, 0.02, n_resamples=2**17).table  # more than one block of pairs, and of draws
     for row in found.sample(4, random_state=0).itertuples():
-        alone = bayesian_signed_rank(table[[row.method_a, row.method_b]], 0.02, n_draws=2**17).table.iloc[0]
+        alone = bayesian_signed_rank(table[[row.method_a, row.method_b]], 0.02, n_resamples=2**17).table.iloc[0]
         assert list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12) and row.decision == alone["decision"]
 
 
@@ -76,8 +76,8 @@ def test_without_rope_and_overlap_it_is_the_t_test():
 @given(st.integers(0, 10_000), st.floats(0, 0.05), st.sampled_from([bayesian_signed_rank, bayesian_t]))
 def test_turning_the_measure_swaps_the_methods(seed, rope, test):
     values = table(n=5, m=2, seed=seed)
-    options = {"n_draws": 500} if test is bayesian_signed_rank else {"ratio": 0.25}
-    first, turned = (test(values, rope, minimize=flag, **options).table.iloc[0] for flag in (False, True))
+    options = {"n_resamples": 500} if test is bayesian_signed_rank else {"ratio": 0.25}
+    first, turned = (test(values, rope, direction=way, **options).table.iloc[0] for way in ("max", "min"))
     assert (first.p_a, first.p_equivalent, first.p_b) == pytest.approx((turned.p_b, turned.p_equivalent, turned.p_a), abs=1e-12)
     wider = test(values, rope + 0.01, **options).table.iloc[0]
     assert wider.p_equivalent >= first.p_equivalent
@@ -110,7 +110,7 @@ def test_a_difference_as_large_as_the_rope_is_equivalent_whatever_the_float_nois
 
 def test_seed_and_verdict():
     values = table()
-    first, again = (bayesian_signed_rank(values, 0.01, n_draws=1000, seed=4) for _ in range(2))
+    first, again = (bayesian_signed_rank(values, 0.01, n_resamples=1000, seed=4) for _ in range(2))
     pd.testing.assert_frame_equal(first.table, again.table)
     assert first.verdict().startswith("of 3 pairs, with probability 0.95: ") and "datasets drawn as these were" in first.verdict()
     pair = bayesian_t(values[["a", "c"]], 0.01, ratio=0.1)
@@ -121,8 +121,8 @@ def test_wrong_input_is_named():
     for call in (bayesian_signed_rank, bayesian_t):
         with pytest.raises(ValueError, match="`rope` must be zero or positive"):
             call(table(), -0.1)
-        with pytest.raises(ValueError, match="`threshold` must be at least"):
-            call(table(), 0.1, threshold=0.4)
+        with pytest.raises(ValueError, match="`credible_level` must be at least"):
+            call(table(), 0.1, credible_level=0.4)
         with pytest.raises(ValueError, match="a value in every cell"):
             call(table().where(lambda t: t < 0.7), 0.1)
     with pytest.raises(ValueError, match="`prior_strength`"):

@@ -65,7 +65,7 @@ def test_control_compares_with_it_only():
 
 
 def test_the_same_seed_gives_the_same_draws():
-    a, b = (compare(study_of(3, 4), stability=True, n_draws=200, seed=3).stability for _ in range(2))
+    a, b = (compare(study_of(3, 4), stability=True, n_resamples=200, seed=3).stability for _ in range(2))
     assert a.acceptability.acceptability.equals(b.acceptability.acceptability) and a.acceptability.seed == 3
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_mleval.report import escape
+from mlflow_mleval.report import escape, numerals
 
 NASTY = [
     "<img src=x onerror=alert(1)>", "=cmd()|' /C calc'!A0", r"\input{/etc/passwd}", "\x1b[31mred\x1b[0m", "a\nb", "\tx", "a|b",
@@ -133,19 +133,19 @@ def test_markdown_reads_back_and_every_active_character_is_escaped(name):
     (0.0645, "p = .065", ".065"), (float("nan"), "–", "–"), (None, "–", "–"), (0, "p < .001", "<.001"),
 ])
 def test_pvalue(p, full, bare):
-    assert (escape.pvalue(p), escape.pvalue(p, bare=True)) == (full, bare)
+    assert (numerals.pvalue(p), numerals.pvalue(p, bare=True)) == (full, bare)
 
 
 @given(st.floats(0, 1), st.sampled_from([0.1, 0.05, 0.01]))
 def test_a_pvalue_never_reads_as_on_the_other_side_of_a_level(p, alpha):
-    shown = escape.pvalue(p, bare=True)
+    shown = numerals.pvalue(p, bare=True)
     if shown[0] == "." and not math.isclose(p, alpha, abs_tol=1e-6):
         assert (float(shown) < alpha) == (p < alpha) or float(shown) == p
 
 
 @given(st.floats().filter(lambda x: not 1e300 < abs(x) < math.inf), st.integers(1, 6))
 def test_number_is_right_to_its_digits_and_holds_no_more(x, digits):
-    text = escape.number(x, digits)
+    text = numerals.number(x, digits)
     if not math.isfinite(x):
         assert text in ("–", "∞", "−∞")
         return
@@ -157,7 +157,7 @@ def test_number_is_right_to_its_digits_and_holds_no_more(x, digits):
 
 @given(st.lists(st.floats(-1e5, 1e5), min_size=1, max_size=8))
 def test_a_column_lines_up(values):
-    texts = escape.aligned(values)
+    texts = numerals.aligned(values)
     assert len({len(t.partition(".")[2]) for t in texts}) == 1 or any("e" in t for t in texts)
     assert not any(re.fullmatch(r"−0\.?0*", t) for t in texts)
 

@@ -50,7 +50,7 @@ def test_sign_test_equals_scipy(k, more, alternative):
 @pytest.mark.parametrize(("n", "decimals"), [(60, 1), (60, 9), (1500, 1), (1500, 9)])
 def test_every_pair_and_measure_equals_scipy(n, decimals):
     methods = tables(n=n, decimals=decimals)
-    found = instance_tests(methods, MEASURES, n_draws=99)
+    found = instance_tests(methods, MEASURES, n_resamples=99)
     assert len(found.table) == 9 and len(found.pairs) == 3
     assert found.table["measure"].tolist() == MEASURES * 3
     for row in found.table.itertuples():
@@ -98,7 +98,7 @@ def test_permutation_with_maximum_over_measures_by_enumeration():
 
     zero = dict.fromkeys(["f1", "accuracy", "recall"], np.zeros(10))
     methods = {"a": dict(zip(zero, d.T, strict=True)), "b": zero}
-    found = instance_tests(methods, zero, n_draws=200_000).table
+    found = instance_tests(methods, zero, n_resamples=200_000).table
     assert found["permutation_pvalue"].to_numpy()[:2] == pytest.approx(raw, abs=0.004)
     assert found["permutation_corrected"].to_numpy()[:2] == pytest.approx(stepped, abs=0.004)
     assert found.loc[2, ["sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue"]].eq(1).all()
@@ -111,8 +111,8 @@ def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
     def reader(name):
         return lambda measure: asked.append(measure) or methods[name][measure]
 
-    streamed = instance_tests({name: reader(name) for name in methods}, MEASURES, n_draws=199)
-    whole = instance_tests(methods, MEASURES, n_draws=199)
+    streamed = instance_tests({name: reader(name) for name in methods}, MEASURES, n_resamples=199)
+    whole = instance_tests(methods, MEASURES, n_resamples=199)
     assert asked == [m for m in MEASURES for _ in methods]
     pd.testing.assert_frame_equal(streamed.table, whole.table)
     pd.testing.assert_frame_equal(streamed.pairs, whole.pairs)
@@ -120,8 +120,8 @@ def test_one_measure_at_a_time_is_read_and_the_result_is_the_same():
 
 def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
     methods = tables(m=4)
-    alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, n_draws=499)
-    among = instance_tests(methods, MEASURES, n_draws=499)
+    alone = instance_tests({k: methods[k] for k in ("m0", "m3")}, MEASURES, n_resamples=499)
+    among = instance_tests(methods, MEASURES, n_resamples=499)
     rows = among.table[(among.table.method_a == "m0") & (among.table.method_b == "m3")].reset_index(drop=True)
     for column in ("sign_pvalue", "wilcoxon_pvalue", "permutation_pvalue", "mean_difference"):
         np.testing.assert_allclose(rows[column], alone.table[column], rtol=1e-12)
@@ -130,13 +130,13 @@ def test_a_pair_does_not_depend_on_the_other_methods_but_for_the_correction():
 
 def test_seed_decides_and_order_of_methods_turns_signs():
     methods = tables(m=2)
-    first = instance_tests(methods, MEASURES, n_draws=300, seed=1)
-    pd.testing.assert_frame_equal(first.table, instance_tests(methods, MEASURES, n_draws=300, seed=1).table)
-    back = instance_tests(dict(reversed(methods.items())), MEASURES, n_draws=300, seed=1)
+    first = instance_tests(methods, MEASURES, n_resamples=300, seed=1)
+    pd.testing.assert_frame_equal(first.table, instance_tests(methods, MEASURES, n_resamples=300, seed=1).table)
+    back = instance_tests(dict(reversed(methods.items())), MEASURES, n_resamples=300, seed=1)
     np.testing.assert_allclose(back.table["mean_difference"], -first.table["mean_difference"])
     np.testing.assert_allclose(back.table["permutation_pvalue"], first.table["permutation_pvalue"])
     assert not first.table["permutation_pvalue"].equals(
-        instance_tests(methods, MEASURES, n_draws=300, seed=2).table["permutation_pvalue"]
+        instance_tests(methods, MEASURES, n_resamples=300, seed=2).table["permutation_pvalue"]
     )
 
 
@@ -148,19 +148,19 @@ def test_family_wise_error_under_the_null():
         a, b = (truth + rng.normal(0, 0.3, (80, 4)) + rng.normal(0, 0.3, (80, 1)) for _ in range(2))
         names = ["f1", "accuracy", "precision", "recall"]
         methods = {"a": pd.DataFrame(a, columns=names), "b": pd.DataFrame(b, columns=names)}
-        rejected += instance_tests(methods, names, n_draws=199, seed=seed).pairs["significant"].iloc[0]
+        rejected += instance_tests(methods, names, n_resamples=199, seed=seed).pairs["significant"].iloc[0]
     assert rejected <= stats.binom.ppf(0.999, 100, 0.05)
 
 
 def test_verdict_and_warnings_say_what_a_reader_must_know():
     methods = tables(m=3)
     methods["m0"].loc[3, "f1"] = np.nan
-    found = instance_tests(methods, ["f1"], n_draws=19)
+    found = instance_tests(methods, ["f1"], n_resamples=19)
     assert "19 draws cannot separate any of 3 pairs" in " ".join(found.warnings)
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
     assert found.verdict().startswith("0 of 3 pairs are separated on 60 instances")
-    same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_draws=99)
+    same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert same.pairs["pvalue"].item() == 1 and "a and b are not separated" in same.verdict()
     assert "too few to say much" in same.warnings[0]
 
@@ -168,7 +168,7 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
 def test_float_noise_is_no_difference():
     values = np.linspace(0.1, 0.9, 50)
     noisy = values + np.random.default_rng(0).choice([1e-16, 2e-16], 50)
-    row = instance_tests({"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_draws=99).table.iloc[0]
+    row = instance_tests({"a": {"f1": noisy}, "b": {"f1": values}}, ["f1"], n_resamples=99).table.iloc[0]
     assert (row.ties, row.mean_difference, row.permutation_pvalue, row.wilcoxon_pvalue) == (50, 0, 1, 1)
 
 

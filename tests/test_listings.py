@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow_mleval.report.listings import render_measures, render_runs
 
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
-from mlflow_mleval.report.listings import render_measures, render_runs
 from mlflow_mleval.study import Excluded, Study
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd()", "\\input{x}", "a\x1b[31m\nb"]

@@ -131,7 +131,7 @@ def test_order_scale_and_direction(values, order, scale):
     for same in (
         wilcoxon_pairs(values[[i for i in order if i < len(values)]]),
         wilcoxon_pairs(values * scale),
-        wilcoxon_pairs(-values, minimize=True),
+        wilcoxon_pairs(-values, direction="min"),
     ):
         pd.testing.assert_frame_equal(same.table[columns], base[columns])
     mirrored = wilcoxon_pairs(-values).table

@@ -130,7 +130,7 @@ def test_plan_over_folds_with_shared_training_data():
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="`margin` must be positive"):
+    with pytest.raises(ValueError, match="`rope` must be positive"):
         equivalence(table(), 0)
     with pytest.raises(ValueError, match="`ratio` must be None over datasets"):
         plan(table(), ratio=0.1)

@@ -132,7 +132,7 @@ def test_signs(case):
 
 def test_signed_ranks_of_instances_with_ties_and_zeros():
     case = R["instances"]
-    row = instance_tests(columns(case).apply(lambda c: {"f1": c.to_numpy()}).to_dict(), ["f1"], n_draws=99).table.iloc[0]
+    row = instance_tests(columns(case).apply(lambda c: {"f1": c.to_numpy()}).to_dict(), ["f1"], n_resamples=99).table.iloc[0]
     same((row.wilcoxon_statistic, row.wilcoxon_pvalue), (case["statistic"], case["pvalue"]))
 
 

@@ -129,7 +129,7 @@ def test_matrices_that_have_no_correlation_are_refused():
         correlation({"x": good.mask(good == 3).fillna({"a": 0})})
     with pytest.raises(ValueError, match="same measures everywhere, got others on y"):
         correlation({"x": good, "y": good.rename(columns={"a": "c"})})
-    with pytest.raises(ValueError, match="`threshold`"):
+    with pytest.raises(ValueError, match="`max_correlation`"):
         redundancy_filter(good.corr(), 80)
     with pytest.raises(ValueError, match="`corr` must have no empty cell, got 3"):
         redundancy_filter(good.assign(a=1.0).corr(), 0.8)

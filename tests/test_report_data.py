@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import NASTY, PROVENANCE, nasty, published, study_of
+from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report import escape, tables
-from mlflow_mleval.report.bundle import render
-from mlflow_mleval.report.data import KEYS, as_dict, plain, to_json
-from mlflow_mleval.report.words import verdict
+from mlflow_mleval.report import escape
+from mlflow_mleval.report.content.comparison import described, document
+from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.report.json import plain, to_json
 from mlflow_mleval.study import Study
 
 
@@ -27,6 +27,10 @@ def at(record, key):
     for part in key.split("."):
         record = record[part]
     return record
+
+
+def as_dict(comparison, provenance=None):
+    return document(comparison, provenance or {}).to_dict()
 
 
 CASES = {
@@ -42,7 +46,7 @@ CASES = {
 def test_every_key_is_there_and_survives_json(case):
     found = CASES[case]()
     record = as_dict(found, PROVENANCE)
-    assert list(record) and set(record) == set(KEYS)
+    assert list(record) and set(record) == set(described())
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     text = to_json(record)
     assert json.loads(text) == record
@@ -117,30 +121,23 @@ def read(text):
 
 def test_csv_is_unrounded_and_its_columns_are_those_documented():
     found = published(stability=True)
-    files = tables.report_tables(found)
-    documented = {}
-    for line in tables.__doc__.splitlines():
-        if ".csv  " in line:
-            name = line.split()[0]
-            documented[name] = line.removeprefix(name).strip()
-        elif line.startswith(" " * 20):
-            documented[name] += " " + line.strip()
-    assert {name: read(text)[0].keys() for name, text in files.items()} == {
-        name: dict.fromkeys(columns.split(", ")).keys() for name, columns in documented.items()
+    files = document(found, PROVENANCE).files()
+    assert json.loads(files.pop("report.json")) == as_dict(found, PROVENANCE)
+    assert {name: ", ".join(read(text)[0]) for name, text in files.items()} == {
+        name: columns for name, columns in described("FILES").items() if not name.startswith(("fold_", "profile_"))
     }
     assert all(text.count("\r\n") == text.count("\n") for text in files.values())
-    ranking = read(files["ranking.csv"])
-    assert files["ranking.csv"] == tables.render_csv(found) and files["pairs.csv"] == tables.render_csv(found, "pairs")
-    for row in ranking:
+    assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(found, "csv", "pairs")
+    for row in read(files["ranking.csv"]):
         assert float(row["phi"]) == found.fusion.ranking.loc[row["method"], "phi"]
     assert len(read(files["values.csv"])) == 12 * 11 * 16 and len(read(files["correlations.csv"])) == 16 * 15 / 2
-    with pytest.raises(ValueError, match="`what` must be one of"):
-        tables.render_csv(found, "html")
+    with pytest.raises(ValueError, match="`format` must be one of"):
+        render(found, "pdf")
 
 
 def test_csv_of_values_reads_back_as_the_study():
     found = published()
-    back = pd.read_csv(io.StringIO(tables.report_tables(found)["values.csv"]))
+    back = pd.read_csv(io.StringIO(document(found, {}).files()["values.csv"]))
     wide = back.pivot(index=["dataset", "method"], columns="measure", values="value")
     pd.testing.assert_frame_equal(
         wide, found.study.values[sorted(found.study.measures)].sort_index(), check_names=False, check_exact=True
@@ -151,7 +148,7 @@ def test_csv_of_values_reads_back_as_the_study():
 @pytest.mark.parametrize("options", [{}, {"control": "BR"}, {"on": "f1", "rope": 0.01}], ids=str)
 def test_what_is_about_pairs_answers_for_pairs(format, options):
     found = published(**options)
-    ranking, pairs = (render(found, PROVENANCE, what=what, format=format) for what in ("ranking", "pairs"))
+    ranking, pairs = (render(found, format, what) for what in ("ranking", "pairs"))
     flat = " ".join(re.sub(r"<[^>]*>", "", html.unescape(pairs)).replace("\\_", "_").split())
     assert "By signed ranks, 12 methods on 11 datasets can" in flat
     assert ("The evidence separates 1 of 66 pairs: RF-PCT above PCT (Nemenyi, critical" in flat) == (options == {})
@@ -165,7 +162,7 @@ def test_what_is_about_pairs_answers_for_pairs(format, options):
 def test_one_dataset_has_no_pairs_over_datasets_in_any_format():
     found = compare(study_of(3, 1))
     for format in ("table", "md", "latex", "html"):
-        assert "No test over datasets is possible with 1 dataset." in render(found, PROVENANCE, what="pairs", format=format)
+        assert "No test over datasets is possible with 1 dataset." in render(found, format, "pairs")
 
 
 def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
@@ -200,12 +197,14 @@ def test_positions_are_shared_by_ties():
 
 def test_hostile_names_in_csv_are_text_in_one_cell_each():
     found = nasty()
-    for name, text in tables.report_tables(found).items():
+    for name, text in document(found, {}).files().items():
+        if name == "report.json":
+            continue
         rows = read(text)
         assert not any(None in row or None in row.values() for row in rows), name
         assert not any(cell[:1] in tuple("=@\t\r") for row in rows for cell in row.values())
         assert "\x1b" not in text
-    methods = {row["method"] for row in read(tables.render_csv(found))}
+    methods = {row["method"] for row in read(render(found, "csv"))}
     assert methods == {escape.csv_cell(name) for name in NASTY}
 
 

@@ -59,7 +59,7 @@ def test_one_pair_is_the_permutation_test_of_scipy():
 
 def test_random_signs_come_near_all_signs(monkeypatch):
     values = table(n=10, m=5)
-    exact, drawn = rank_confidence(values), rank_confidence(values, n_draws=500, seed=1)
+    exact, drawn = rank_confidence(values), rank_confidence(values, n_resamples=500, seed=1)
     assert exact.exact and not drawn.exact
     np.testing.assert_allclose(drawn.pairs["pvalue"], exact.pairs["pvalue"], atol=0.08)
     monkeypatch.setattr(module, "BLOCK", 1000)
@@ -76,7 +76,7 @@ def test_rank_sets_follow_from_the_separated_pairs():
         behind = (first | second) & ~ahead
         assert (row.low, row.high) == (1 + ahead.sum(), 5 - behind.sum())
         assert row.low <= row["rank"] <= row.high
-    turned = rank_confidence(-values, minimize=True)
+    turned = rank_confidence(-values, direction="min")
     pd.testing.assert_frame_equal(turned.table[["rank", "low", "high"]], found.table[["rank", "low", "high"]])
 
 
@@ -85,7 +85,7 @@ def test_sets_hold_the_true_ranks_with_their_confidence():
     for seed in range(400):
         rng = np.random.default_rng(seed)
         truth = np.array([0.0, 0.0, 0.0, -1.0, -1.0])
-        found = rank_confidence(truth + rng.normal(size=(12, 5)) + rng.normal(size=(12, 1)), n_draws=400, seed=seed).table
+        found = rank_confidence(truth + rng.normal(size=(12, 5)) + rng.normal(size=(12, 1)), n_resamples=400, seed=seed).table
         low, high = found["low"].sort_index(), found["high"].sort_index()
         covered.append((low[:3] == 1).all() and (high[:3] >= 3).all() and (low[3:] <= 4).all() and (high[3:] == 5).all())
     assert np.mean(covered) >= stats.binom.ppf(0.001, 400, 0.95) / 400
@@ -104,7 +104,7 @@ def test_without_spread_between_folds_every_draw_is_the_fusion():
     known = study()
     flat = known.folds.groupby(level=[0, 1]).transform("mean")
     fusion = fuse(Study(known.values, known.directions, "worst", folds=flat))
-    found = bootstrap_ranks(fusion, n_draws=5)
+    found = bootstrap_ranks(fusion, n_resamples=5)
     for _, draw in found.draws.iterrows():
         pd.testing.assert_series_equal(draw, fusion.ranking["mean_rank"], check_names=False)
     assert (found.table["low"] == found.table["rank"]).all() and (found.table["high"] == found.table["rank"]).all()
@@ -113,7 +113,7 @@ def test_without_spread_between_folds_every_draw_is_the_fusion():
 def test_draws_without_correction_are_fusions_of_drawn_folds():
     known = study(datasets=("d",))
     n, ratio = 5, 0.0
-    found = bootstrap_ranks(fuse(known), ratio=ratio, n_draws=20, seed=3)
+    found = bootstrap_ranks(fuse(known), ratio=ratio, n_resamples=20, seed=3)
     weights = np.random.default_rng(3).multinomial(n, np.full(n, 1 / n), 20) / n
     by_fold = known.folds.to_numpy().reshape(3, n, 2)
     for draw, w in zip(found.draws.to_numpy(), weights, strict=True):
@@ -134,7 +134,7 @@ def test_spread_is_that_of_the_corrected_variance():
 
 def test_overlap_of_training_data_widens_the_spread_and_shares_sum_to_one():
     fusion = fuse(study(n_folds=10, step=0.01))
-    found = {ratio: bootstrap_ranks(fusion, ratio=ratio, n_draws=60, seed=1) for ratio in (0, 1 / 9, None)}
+    found = {ratio: bootstrap_ranks(fusion, ratio=ratio, n_resamples=60, seed=1) for ratio in (0, 1 / 9, None)}
     assert found[1 / 9].draws.std().sum() > found[0].draws.std().sum()
     pd.testing.assert_frame_equal(found[1 / 9].draws, found[None].draws)
     assert "taken as one cross-validation on d, e" in found[None].warnings[0] and not found[0].warnings
@@ -150,7 +150,7 @@ def test_what_the_runs_say_of_their_folds_is_used():
     halves = [[50] * 10] * 6
     runs = known.values.index.to_frame(index=False).assign(n_train=halves, n_test=halves)
     runs["split_digest"] = ["x", "y", "x", "z", "z", "z"]
-    found = bootstrap_ranks(fuse(Study(known.values, known.directions, folds=known.folds, runs=runs)), n_draws=3)
+    found = bootstrap_ranks(fuse(Study(known.values, known.directions, folds=known.folds, runs=runs)), n_resamples=3)
     assert found.ratios == {"d": 1.0, "e": 1.0}
     assert found.warnings == ("Methods were run on different splits, yet folds are drawn as if they were the same, on d.",)
 
@@ -161,7 +161,7 @@ def test_cells_without_folds_keep_their_values():
     values.loc[("e", "c")] = np.nan
     folds = known.folds.drop(index=("e", "c"), level=None).drop(index=[("d", "b", 4)])
     extra = pd.concat([values, values.loc[["d"]].rename(index={"d": "f"}, level=0)])
-    found = bootstrap_ranks(fuse(Study(extra, known.directions, "worst", folds=folds)), n_draws=5)
+    found = bootstrap_ranks(fuse(Study(extra, known.directions, "worst", folds=folds)), n_resamples=5)
     cells = "b on d, c on e, a on f, b on f, c on f"
     assert found.warnings[0] == f"Cells without all folds of their dataset keep their values: {cells}."
     assert found.warnings[1].startswith("1 dataset without folds to draw from")
@@ -169,8 +169,8 @@ def test_cells_without_folds_keep_their_values():
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(ValueError, match="`n_draws` must be at least 1"):
-        rank_confidence(table(), n_draws=0)
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 1"):
+        rank_confidence(table(), n_resamples=0)
     with pytest.raises(ValueError, match="a value in every cell"):
         rank_confidence(table().where(lambda t: t > -1))
     known = study()

@@ -167,7 +167,7 @@ def test_a_shared_lead_is_reported():
 @pytest.mark.parametrize("decimals", [None, 1])
 def test_acceptability_is_what_fusing_with_the_same_weights_gives(decimals):
     fusion = fuse(random_study(1, m=4, decimals=decimals))
-    found = stability.rank_acceptability(fusion, n_draws=60, seed=5)
+    found = stability.rank_acceptability(fusion, n_resamples=60, seed=5)
     draws = np.random.default_rng(5).dirichlet(np.ones(3), size=60)
     expected = pd.DataFrame(0.0, found.acceptability.index, range(1, 5))
     central = pd.DataFrame(0.0, found.acceptability.index, fusion.weights.columns)
@@ -188,7 +188,7 @@ def test_acceptability_is_seeded():
     fusion = fuse(random_study(2))
     one, same, other = (stability.rank_acceptability(fusion, 200, seed).acceptability for seed in (1, 1, 2))
     assert one.equals(same) and not one.equals(other)
-    with pytest.raises(ValueError, match="`n_draws` must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 1, got 0"):
         stability.rank_acceptability(fusion, 0)
 
 

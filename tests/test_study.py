@@ -54,7 +54,7 @@ def test_worst_needs_a_finished_value(study):
 
 def test_unknown_measure_without_direction_says_how_to_declare_it():
     frame = pd.DataFrame({"dataset": ["d"], "method": ["a"], "latency": [1.0]})
-    with pytest.raises(ValueError, match="'latency'.*--min NAME"):
+    with pytest.raises(ValueError, match="'latency'.*Name it in minimize"):
         Study.from_frame(frame)
     assert Study.from_frame(frame, minimize=["latency"]).minimize == ["latency"]
 

@@ -7,7 +7,7 @@ analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015), Machine Learni
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,8 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.paired import moments, pair_differences
+from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
@@ -33,18 +35,18 @@ class BayesResult:
     ----------
     table : pandas.DataFrame
         One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
-        interval low, high at `threshold`, p_a, p_equivalent, p_b (probabilities that a is better by more than the rope, that
-        neither is, that b is; they sum to 1), decision ("a", "b" or "equivalent" where that probability reaches `threshold`,
+        interval low, high at `credible_level`, p_a, p_equivalent, p_b (probabilities that a is better by more than the rope, that
+        neither is, that b is; they sum to 1), decision ("a", "b" or "equivalent" where that probability reaches `credible_level`,
         else "undecided").
     test : {"signed-rank", "correlated t"}
     rope : float
         Differences up to this do not matter, in units of the measure.
-    threshold : float
+    credible_level : float
         Probability at which a pair is decided.
     methods : list
     ratio : float or None
         n_test / n_train of the correlated t test.
-    n_draws, seed : int or None
+    n_resamples, seed : int or None
         Of the signed-rank test.
     warnings : tuple of str
     """
@@ -52,12 +54,13 @@ class BayesResult:
     table: pd.DataFrame
     test: str
     rope: float
-    threshold: float
+    credible_level: float = field(metadata={"key": "threshold"})
     methods: list[Hashable]
     ratio: float | None = None
-    n_draws: int | None = None
+    n_resamples: int | None = field(default=None, metadata={"key": "n_draws"})
     seed: int | None = None
     warnings: tuple[str, ...] = ()
+    threshold, n_draws = alias("credible_level"), alias("n_resamples")
 
     def verdict(self) -> str:
         """What the probabilities say, in a sentence, and what they rest on."""
@@ -72,21 +75,22 @@ class BayesResult:
         else:
             n = t["decision"].value_counts().reindex(["a", "b", "equivalent", "undecided"], fill_value=0)
             found = (
-                f"of {len(t)} pairs, with probability {self.threshold:g}: {n['a'] + n['b']} different by more than "
+                f"of {len(t)} pairs, with probability {self.credible_level:g}: {n['a'] + n['b']} different by more than "
                 f"{self.rope:g}, {n['equivalent']} practically equivalent, {n['undecided']} undecided"
             )
         rests = {"signed-rank": "datasets drawn as these were", "correlated t": "normal differences on folds of this one dataset"}
         return f"{found}; this rests on {rests[self.test]} and is not corrected for the number of pairs."
 
 
+@renamed(threshold="credible_level", n_draws="n_resamples", minimize=DIRECTION)
 def bayesian_signed_rank(
     table: ArrayLike | pd.DataFrame,
     rope: float,
     *,
-    minimize: bool = False,
+    direction: Direction = "max",
     prior_strength: float = 0.5,
-    threshold: float = 0.95,
-    n_draws: int = 20_000,
+    credible_level: float = 0.95,
+    n_resamples: int = 20_000,
     seed: int = 0,
 ) -> BayesResult:
     r"""The Bayesian signed-rank test of every pair of methods over datasets (Benavoli et al. 2017, section 4.2).
@@ -103,13 +107,13 @@ def bayesian_signed_rank(
     rope : float
         Largest difference that does not matter, in units of the measure: 0.01 is usual for measures in [0, 1]. A sum that
         equals 2r counts as equivalent.
-    minimize : bool
-        Whether smaller is better instead.
+    direction : {"max", "min"}
+        "min": smaller is better instead.
     prior_strength : float
         s: how many datasets the prior observation counts for.
-    threshold : float
-        Probability at which a pair is decided.
-    n_draws, seed : int
+    credible_level : float
+        Probability at which a pair is decided, and of the credible interval.
+    n_resamples, seed : int
         Draws of the weights, the same for every pair.
 
     Returns
@@ -129,18 +133,18 @@ def bayesian_signed_rank(
     >>> found.table["decision"].item(), found.table["p_a"].item() > 0.99
     ('a', True)
     """
-    rope, threshold = _checked(rope, threshold)
-    if not 0 <= prior_strength < np.inf or n_draws < 1:
+    rope, credible_level = _checked(rope, credible_level)
+    if not 0 <= prior_strength < np.inf or n_resamples < 1:
         raise ValueError(
-            f"`prior_strength` must be at least 0 and `n_draws` at least 1, got {prior_strength!r} and {n_draws!r}."
+            f"`prior_strength` must be at least 0 and `n_resamples` at least 1, got {prior_strength!r} and {n_resamples!r}."
         )
-    frame, a, b, difference, noise = pair_differences(table, minimize)
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n = len(frame)
-    draws = np.random.default_rng(seed).standard_gamma(np.r_[prior_strength, np.ones(n)], size=(n_draws, n + 1))
+    draws = np.random.default_rng(seed).standard_gamma(np.r_[prior_strength, np.ones(n)], size=(n_resamples, n + 1))
     draws /= draws.sum(axis=1, keepdims=True)
     z = np.pad(difference, ((0, 0), (1, 0)))
-    found, tail = np.empty((5, len(a))), (1 - threshold) / 2
-    step = max(1, BLOCK // n_draws)
+    found, tail = np.empty((5, len(a))), (1 - credible_level) / 2
+    step = max(1, BLOCK // n_resamples)
     for part in (slice(start, start + step) for start in range(0, len(a), step)):
         found[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
         found[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
@@ -149,8 +153,8 @@ def bayesian_signed_rank(
     if n < FEW:
         warnings.append(f"{n} datasets hardly outweigh the prior.")
     return BayesResult(
-        _table(frame, a, b, *found, threshold), "signed-rank", rope, threshold, frame.columns.tolist(),
-        n_draws=n_draws, seed=seed, warnings=(*warnings, *_about(rope)),
+        _table(frame, a, b, *found, credible_level), "signed-rank", rope, credible_level, frame.columns.tolist(),
+        n_resamples=n_resamples, seed=seed, warnings=(*warnings, *_about(rope)),
     )  # fmt: skip
 
 
@@ -174,13 +178,14 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
     return count / len(draws)
 
 
+@renamed(threshold="credible_level", minimize=DIRECTION)
 def bayesian_t(
     table: ArrayLike | pd.DataFrame,
     rope: float,
     *,
     ratio: float | None = None,
-    minimize: bool = False,
-    threshold: float = 0.95,
+    direction: Direction = "max",
+    credible_level: float = 0.95,
 ) -> BayesResult:
     r"""The Bayesian correlated t test of every pair of methods over the folds of one dataset (Corani & Benavoli 2015).
 
@@ -195,9 +200,9 @@ def bayesian_t(
         Largest difference that does not matter, in units of the measure.
     ratio : float, optional
         n_test / n_train of a fold: 1/9 in 10-fold cross-validation, also when repeated. None: the folds are independent.
-    minimize : bool
-        Whether smaller is better instead.
-    threshold : float
+    direction : {"max", "min"}
+        "min": smaller is better instead.
+    credible_level : float
         Probability at which a pair is decided.
 
     Returns
@@ -215,9 +220,9 @@ def bayesian_t(
     >>> bayesian_t(table, rope=0.01, ratio=1 / 4).table.loc[0, ["p_a", "p_equivalent", "p_b"]].astype(float).round(3).tolist()
     [0.879, 0.11, 0.011]
     """
-    rope, threshold = _checked(rope, threshold)
+    rope, credible_level = _checked(rope, credible_level)
     ratio = checked_ratio(ratio)
-    frame, a, b, difference, noise = pair_differences(table, minimize)
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n = len(frame)
     mean, deviation = moments(difference, noise)
     scale = deviation * np.sqrt(variance_factor(n, ratio))
@@ -226,7 +231,7 @@ def bayesian_t(
         certain = np.where(mean > limit, np.inf, -np.inf)
         return special.stdtr(n - 1, np.divide(mean - limit, scale, out=certain, where=scale > 0))
 
-    half = special.stdtrit(n - 1, (1 + threshold) / 2) * scale
+    half = special.stdtrit(n - 1, (1 + credible_level) / 2) * scale
     warnings = []
     if not ratio:
         warnings.append("Folds are taken as independent: where they share training data, this is too sure. Give a ratio.")
@@ -236,18 +241,18 @@ def bayesian_t(
     p_a = above(rope)
     p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
     return BayesResult(
-        _table(frame, a, b, p_a, p_b, mean, mean - half, mean + half, threshold), "correlated t", rope, threshold,
+        _table(frame, a, b, p_a, p_b, mean, mean - half, mean + half, credible_level), "correlated t", rope, credible_level,
         frame.columns.tolist(), ratio=ratio, warnings=(*warnings, *_about(rope)),
     )  # fmt: skip
 
 
-def _checked(rope: float, threshold: float) -> tuple[float, float]:
+def _checked(rope: float, credible_level: float) -> tuple[float, float]:
     if not 0 <= float(rope) < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of the measure, got {rope!r}.")
-    threshold = probability(threshold, "threshold")
-    if threshold < 0.5:
-        raise ValueError(f"`threshold` must be at least 0.5, got {threshold!r}. Two outcomes could reach it at once.")
-    return float(rope), threshold
+    credible_level = probability(credible_level, "credible_level")
+    if credible_level < 0.5:
+        raise ValueError(f"`credible_level` must be at least 0.5, got {credible_level!r}. Two outcomes could reach it at once.")
+    return float(rope), credible_level
 
 
 def _about(rope: float) -> tuple[str, ...]:
@@ -255,10 +260,10 @@ def _about(rope: float) -> tuple[str, ...]:
 
 
 def _table(
-    frame: pd.DataFrame, a: Array, b: Array, p_a: Array, p_b: Array, mean: Array, low: Array, high: Array, threshold: float
+    frame: pd.DataFrame, a: Array, b: Array, p_a: Array, p_b: Array, mean: Array, low: Array, high: Array, credible_level: float
 ) -> pd.DataFrame:
     between = np.clip(1 - p_a - p_b, 0, 1)
-    reached = [p >= threshold for p in (p_a, p_b, between)]
+    reached = [p >= credible_level for p in (p_a, p_b, between)]
     return pd.DataFrame({
         "method_a": frame.columns[a], "method_b": frame.columns[b], "n": len(frame), "mean_difference": mean, "low": low,
         "high": high, "p_a": p_a, "p_equivalent": between, "p_b": p_b,

@@ -131,7 +131,6 @@ def beyond_pvalues(
     rope: float = 0.01,
     alpha: float = 0.05,
     correction: str = "holm",
-    n_draws: int = DRAWS,
     seed: int = 0,
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
@@ -150,8 +149,6 @@ def beyond_pvalues(
         Level of tests and intervals; Bayesian decisions need a probability of 1 - alpha.
     correction : {"holm", "bonferroni", "none"}
         For the number of pairs, in equivalence tests and plans.
-    n_draws : int
-        Draws of the folds.
     seed : int
 
     Returns
@@ -190,16 +187,16 @@ def beyond_pvalues(
         absent |= dict.fromkeys(("bayes", "equivalence", "plan", "ranks"), f"{len(table)} dataset: it takes at least two")
     else:
         best = table[shown]
-        level = {"threshold": 1 - alpha} if alpha <= 0.5 else {}
-        found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_draws=BAYES_DRAWS, seed=seed, **level))
+        level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
+        found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_resamples=BAYES_DRAWS, seed=seed, **level))
         if rope:
             found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
         found["plan"] = made("plan", lambda: plan(best, alpha=alpha, correction=correction))
-        found["ranks"] = made("ranks", lambda: rank_confidence(ranks, minimize=True, alpha=alpha, seed=seed))
+        found["ranks"] = made("ranks", lambda: rank_confidence(ranks, direction="min", alpha=alpha, seed=seed))
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
     if folds:
-        found["bootstrap"] = made("bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_draws=n_draws, seed=seed))
+        found["bootstrap"] = made("bootstrap", lambda: bootstrap_ranks(fusion, alpha=alpha, n_resamples=DRAWS, seed=seed))
     else:
         absent["bootstrap"] = "no run has values by fold"
     by_fold = {}
@@ -221,8 +218,8 @@ def _cannot(comparison: FoldComparison) -> str | None:
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:
     table = found.values[measure].unstack(level=0)[list(found.letters)[:MOST]]
     ratio = found.protocol.ratio
-    options = {"ratio": ratio, "minimize": found.orderings[measure].direction == "min"}
+    options = {"ratio": ratio, "direction": found.orderings[measure].direction}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
-    level = {"threshold": 1 - alpha} if alpha <= 0.5 else {}
+    level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
     planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)
     return FoldBeyond(bayesian_t(table, rope, **options, **level), same, planned)

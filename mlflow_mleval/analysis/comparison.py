@@ -32,6 +32,7 @@ from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
 from mlflow_mleval.analysis.survivals import Survivals, survivals
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.renamed import renamed
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
@@ -311,7 +312,7 @@ class Comparison(Reported):
         matrix = self.redundancy.correlation
         a, b = np.triu_indices(len(matrix), 1)
         value = matrix.to_numpy()[a, b]
-        redundant = value > self.redundancy.threshold
+        redundant = value > self.redundancy.max_correlation
         return pd.DataFrame(dict(zip(columns, (matrix.index[a], matrix.index[b], value, redundant), strict=True)))
 
     @property
@@ -336,6 +337,7 @@ class Comparison(Reported):
         return survivals(found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures))
 
 
+@renamed(threshold="max_correlation", n_draws="n_resamples")
 def compare(
     study: Study,
     *,
@@ -351,9 +353,9 @@ def compare(
     test: str = "auto",
     correction: str = "holm",
     control: str | None = None,
-    threshold: float = 0.9,
+    max_correlation: float = 0.9,
     stability: bool = False,
-    n_draws: int = 10_000,
+    n_resamples: int = 10_000,
     seed: int = 0,
     over_folds: Mapping[str, Any] | None = None,
     profiles: Profiles | None = None,
@@ -380,11 +382,11 @@ def compare(
         Correction of the pairwise p-values for their number.
     control : str, optional
         Compare every method with this one only.
-    threshold : float
+    max_correlation : float
         Absolute correlation above which a measure is redundant.
     stability : bool
         Whether to examine how sure the ranking is (weights, draws, left-out methods, other functions and policies).
-    n_draws, seed : int
+    n_resamples, seed : int
         Random weight vectors for the rank acceptability.
     over_folds : mapping, optional
         Options of `compare_folds`: measures, protocol, ratio, paired.
@@ -431,7 +433,7 @@ def compare(
         skillings = skillings_mack(study.ranks(on))
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
-        redundant = redundancy(fusion, threshold=threshold)
+        redundant = redundancy(fusion, max_correlation)
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
     sure = None
@@ -441,7 +443,7 @@ def compare(
         sure = Stability(
             st.weight_intervals(fusion),
             st.dethrone(fusion),
-            st.rank_acceptability(fusion, n_draws=n_draws, seed=seed),
+            st.rank_acceptability(fusion, n_resamples, seed),
             st.leave_one_out(fusion) if len(full.methods) > 2 else None,
             st.sensitivity(study, **choices),
         )
@@ -453,7 +455,7 @@ def compare(
         beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
-        "control": control, "threshold": threshold, "n_draws": n_draws, "seed": seed,
+        "control": control, "threshold": max_correlation, "n_draws": n_resamples, "seed": seed,
         "rope": rope, "over_folds": dict(over_folds or {}),
     }
     return Comparison(

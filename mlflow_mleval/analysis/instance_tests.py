@@ -8,7 +8,7 @@ is in memory at a time, so that a table of every instance, method and measure ne
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -21,6 +21,7 @@ from mlflow_mleval.analysis.paired import NOISE, adjust
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
+from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import one_of, probability, unique_names
 
@@ -133,7 +134,7 @@ class InstanceTests(Reported):
     n_instances : int
         Before instances without a value were left out.
     alpha : float
-    n_draws, seed : int
+    n_resamples, seed : int
         Of the permutation test.
     warnings : tuple of str
     """
@@ -144,9 +145,10 @@ class InstanceTests(Reported):
     measures: tuple[str, ...]
     n_instances: int
     alpha: float
-    n_draws: int
+    n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
     warnings: tuple[str, ...] = ()
+    n_draws = alias("n_resamples")
 
     @property
     def ordered(self) -> pd.DataFrame:
@@ -169,6 +171,7 @@ class InstanceTests(Reported):
         )
 
 
+@renamed(n_draws="n_resamples")
 def instance_tests(
     methods: Mapping[Hashable, Source],
     measures: Iterable[str],
@@ -176,7 +179,7 @@ def instance_tests(
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
     alpha: float = 0.05,
-    n_draws: int = 9_999,
+    n_resamples: int = 9_999,
     seed: int = 0,
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of the same instances.
@@ -198,8 +201,8 @@ def instance_tests(
         Directions of measures that the registry does not know.
     alpha : float
         Family-wise significance level.
-    n_draws : int
-        Random swaps. The smallest p-value is 1 / (n_draws + 1).
+    n_resamples : int
+        Random swaps. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
 
     Returns
@@ -222,8 +225,8 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    if n_draws < 1:
-        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
@@ -231,7 +234,7 @@ def instance_tests(
     better = directions(names, minimize, maximize)
     labels = tuple(methods)
     first, second = np.array(list(combinations(range(len(labels)), 2))).T
-    swapped = np.empty((len(names), n_draws, len(labels)))
+    swapped = np.empty((len(names), n_resamples, len(labels)))
     parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
     for j, measure in enumerate(names):
         values, index = _read(methods, measure, n_instances, index)
@@ -248,7 +251,7 @@ def instance_tests(
         unequal[j] = np.sqrt(parts[-1].pop("square"))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
-        swapped[j] = _swapped_sums(values, n_draws, seed)
+        swapped[j] = _swapped_sums(values, n_resamples, seed)
     table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
     table = table.reset_index(drop=True)
     raw, stepped, statistic = _permutation(table, swapped, unequal, first, second)
@@ -272,8 +275,8 @@ def instance_tests(
         "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
     })  # fmt: skip
     return InstanceTests(
-        pairs, table.drop(columns="pair"), labels, names, int(n_instances), alpha, n_draws, seed,
-        _doubts(table, missing, len(pairs), n_draws, alpha),
+        pairs, table.drop(columns="pair"), labels, names, int(n_instances), alpha, n_resamples, seed,
+        _doubts(table, missing, len(pairs), n_resamples, alpha),
     )  # fmt: skip
 
 
@@ -354,17 +357,17 @@ def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, boo
     return plus / 2, min(1.0, 2 * tail), n <= EXACT_DATASETS
 
 
-def _swapped_sums(values: Array, n_draws: int, seed: int) -> Array:
+def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
     """Draws x methods: sums of the columns under random signs of the rows. The same signs for every call with these sizes."""
     rng = np.random.default_rng(seed)
-    tiles, methods = -(-n_draws // TILE), values.shape[1]
+    tiles, methods = -(-n_resamples // TILE), values.shape[1]
     sums = np.zeros((tiles, TILE, methods))
     step = max(min(BLOCK // (tiles * TILE), PRODUCT // (TILE * methods)) // 8, 1) * 8
     for start in range(0, len(values), step):
         part = values[start : start + step]
         packed = np.frombuffer(rng.bytes(tiles * TILE * -(-len(part) // 8)), dtype=np.uint8).reshape(tiles, TILE, -1)
         sums += np.unpackbits(packed, axis=2, count=len(part)).astype(float) @ part
-    return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_draws]
+    return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_resamples]
 
 
 def _permutation(table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
@@ -386,15 +389,16 @@ def _permutation(table: pd.DataFrame, swapped: Array, scale: Array, first: Array
     return (raw + 1) / draws, (stepped + 1) / draws, statistic
 
 
-def _doubts(table: pd.DataFrame, missing: Mapping[str, int], n_pairs: int, n_draws: int, alpha: float) -> tuple[str, ...]:
+def _doubts(table: pd.DataFrame, missing: Mapping[str, int], n_pairs: int, n_resamples: int, alpha: float) -> tuple[str, ...]:
     found = [
         f"{count} instances without a value of {name} for some method were left out for all of them."
         for name, count in missing.items()
         if count
     ]
-    if n_pairs / (n_draws + 1) > alpha:
+    if n_pairs / (n_resamples + 1) > alpha:
         found.append(
-            f"{n_draws} draws cannot separate any of {n_pairs} pairs at alpha = {alpha:g}: take at least {int(n_pairs / alpha)}."
+            f"{n_resamples} draws cannot separate any of {n_pairs} pairs at alpha = {alpha:g}: take at least "
+            f"{int(n_pairs / alpha)}."
         )
     differ = table["wins"] + table["losses"]
     if (few := differ <= FEW).any():

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from mlflow_mleval.analysis.ranks import column_of, complete_table
+from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import one_of
 
 #: Corrections of p-values for their number, and what they are called.
@@ -19,12 +20,13 @@ NOISE = 1e-12
 
 
 def pair_differences(
-    table: ArrayLike | pd.DataFrame, minimize: bool = False, control: Hashable | None = None, decimals: int | None = None
+    table: ArrayLike | pd.DataFrame, direction: Direction = "max", control: Hashable | None = None, decimals: int | None = None
 ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The checked table, positions of either method of each pair, differences pairs x rows, and the float noise of each row.
 
     Differences are positive where a is better, and exactly zero where they are noise. Arguments as in `wilcoxon_pairs`.
     """
+    one_of(direction, "direction", ("max", "min"))
     frame = complete_table(table, "table")
     values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
     if bad := int(np.isinf(values).sum()):
@@ -35,7 +37,7 @@ def pair_differences(
     else:
         at = column_of(control, frame)
         a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
-    by_method = (-values if minimize else values).T
+    by_method = (-values if direction == "min" else values).T
     noise = NOISE * np.abs(values).max(axis=1)
     difference = by_method[a] - by_method[b]
     difference[np.abs(difference) <= noise] = 0.0

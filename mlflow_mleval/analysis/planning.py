@@ -8,7 +8,7 @@ training data.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,9 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, pair_differences
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
+from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
+from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import one_of, probability
 
 Array = NDArray[np.float64]
@@ -37,9 +39,9 @@ class EquivalenceResult:
     ----------
     table : pandas.DataFrame
         One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval low,
-        high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -margin, not below margin),
+        high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
         pvalue (the larger), pvalue_corrected, equivalent.
-    margin : float
+    rope : float
     ratio : float or None
     correction : {"holm", "bonferroni", "none"}
     alpha : float
@@ -48,12 +50,13 @@ class EquivalenceResult:
     """
 
     table: pd.DataFrame
-    margin: float
+    rope: float = field(metadata={"key": "margin"})
     ratio: float | None
     correction: str
     alpha: float
     methods: list[Hashable]
     warnings: tuple[str, ...] = ()
+    margin = alias("rope")
 
     def verdict(self) -> str:
         """What the tests say, in a sentence."""
@@ -61,56 +64,57 @@ class EquivalenceResult:
         if len(t) == 1:
             row = t.iloc[0]
             are = "are" if row.equivalent else "are not shown to be"
-            found = f"{row.method_a} and {row.method_b} {are} equivalent within {self.margin:g} (p={row.pvalue:.2g})"
+            found = f"{row.method_a} and {row.method_b} {are} equivalent within {self.rope:g} (p={row.pvalue:.2g})"
         else:
-            found = f"shown to be equivalent within {self.margin:g}: {int(t['equivalent'].sum())} of {len(t)} pairs"
+            found = f"shown to be equivalent within {self.rope:g}: {int(t['equivalent'].sum())} of {len(t)} pairs"
         return f"{found}; a pair that is not shown equivalent need not differ: there may be too little data for either."
 
 
+@renamed(margin="rope", minimize=DIRECTION)
 def equivalence(
     table: ArrayLike | pd.DataFrame,
-    margin: float,
+    rope: float,
     *,
     ratio: float | None = None,
-    minimize: bool = False,
+    direction: Direction = "max",
     correction: str = "holm",
     alpha: float = 0.05,
 ) -> EquivalenceResult:
-    r"""Whether the mean difference of each pair is shown to lie within a margin: two one-sided t tests (Schuirmann 1987).
+    r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t tests (Schuirmann 1987).
 
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
         Values of one measure, larger is better.
-    margin : float
+    rope : float
         Largest mean difference that counts as none, in units of the measure; chosen before looking at the data.
     ratio : float, optional
         n_test / n_train of a fold, where rows are folds that share training data: the variance of the mean is then
         :math:`(1/R + ratio)\, s^2` (Nadeau & Bengio 2003).
-    minimize : bool
-        Whether smaller is better instead.
+    direction : {"max", "min"}
+        "min": smaller is better instead.
     correction : {"holm", "bonferroni", "none"}
         For the number of pairs.
     alpha : float
-        Family-wise level at which a pair that differs by the margin is called equivalent.
+        Family-wise level at which a pair that differs by the rope is called equivalent.
 
     Raises
     ------
     ValueError
-        Empty cells, fewer than two rows or methods, a margin that is not positive, an unknown correction.
+        Empty cells, fewer than two rows or methods, a rope that is not positive, an unknown correction.
 
     Examples
     --------
     >>> table = pd.DataFrame({"a": [.80, .82, .79, .85, .81], "b": [.80, .81, .80, .85, .82]})
-    >>> equivalence(table, margin=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
+    >>> equivalence(table, rope=0.02, ratio=1 / 4).table["pvalue"].round(4).tolist()
     [0.0163]
     """
     one_of(correction, "correction", CORRECTIONS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
-    if not 0 < float(margin) < np.inf:
-        raise ValueError(f"`margin` must be positive, in units of the measure, got {margin!r}.")
-    frame, a, b, difference, noise = pair_differences(table, minimize)
+    if not 0 < float(rope) < np.inf:
+        raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n = len(frame)
     mean, deviation = moments(difference, noise)
     error = deviation * np.sqrt(variance_factor(n, ratio))
@@ -119,7 +123,7 @@ def equivalence(
         certain = np.where(distance > 0, np.inf, -np.inf)
         return special.stdtr(n - 1, -np.divide(distance, error, out=certain, where=error > 0))
 
-    above, below = beyond(mean + margin), beyond(margin - mean)
+    above, below = beyond(mean + rope), beyond(rope - mean)
     pvalue = np.maximum(above, below)
     corrected = adjust(pvalue, correction)
     half = special.stdtrit(n - 1, 1 - alpha) * error
@@ -132,7 +136,7 @@ def equivalence(
         "high": mean + half, "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected,
         "equivalent": corrected <= alpha,
     })  # fmt: skip
-    return EquivalenceResult(rows, float(margin), ratio, correction, alpha, frame.columns.tolist(), tuple(warnings))
+    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), tuple(warnings))
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05) -> Array:
@@ -262,12 +266,13 @@ class Plan:
         )
 
 
+@renamed(minimize=DIRECTION)
 def plan(
     table: ArrayLike | pd.DataFrame,
     *,
     over: str = "datasets",
     ratio: float | None = None,
-    minimize: bool = False,
+    direction: Direction = "max",
     power: float = 0.8,
     correction: str = "holm",
     alpha: float = 0.05,
@@ -286,8 +291,8 @@ def plan(
         What the rows are.
     ratio : float, optional
         n_test / n_train of a fold, of which more would be drawn in the same way. Only over folds.
-    minimize : bool
-        Whether smaller is better instead.
+    direction : {"max", "min"}
+        "min": smaller is better instead.
     power : float
         Wanted probability to separate the pair.
     correction : {"holm", "bonferroni", "none"}
@@ -314,7 +319,7 @@ def plan(
     ratio = checked_ratio(ratio)
     if ratio and over == "datasets":
         raise ValueError(f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training data; folds do.")
-    frame, a, b, difference, noise = pair_differences(table, minimize)
+    frame, a, b, difference, noise = pair_differences(table, direction)
     n, m = frame.shape
     level = alpha if correction == "none" else alpha / len(a)
     mean, deviation = moments(difference, noise)

@@ -420,7 +420,7 @@ def _awareness_tests(summaries: pd.DataFrame, alpha: float, absent: dict[str, st
             reason = possible.message
         if reason:
             absent[f"awareness_tests.{name}"] = reason
-        found[name] = None if reason else wilcoxon_pairs(table, minimize=SUMMARIES[name] == "min", alpha=alpha)
+        found[name] = None if reason else wilcoxon_pairs(table, direction=SUMMARIES[name], alpha=alpha)
         gone = [m for m in whole.columns if m not in table]
         if gone and not reason:
             absent[f"awareness_tests.{name}: {some(gone)}"] = "no value on every dataset"

@@ -341,11 +341,5 @@ def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
     values = table.to_numpy(dtype=float)
     if np.isnan(values).any():
         raise ValueError(f"`rankings` must have no empty cell, got {int(np.isnan(values).sum())}. Leave those methods out.")
-    agreement = np.zeros((len(values), len(values)))
-    for i in range(1, values.shape[1]):
-        signs = np.sign(values[:, i:] - values[:, : values.shape[1] - i])
-        agreement += signs @ signs.T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        untied = np.sqrt(np.diag(agreement))
-        tau = agreement / (untied[:, None] * untied)
-    return pd.DataFrame(np.clip(tau, -1, 1), table.index, table.index)
+    varies = np.ptp(values, axis=1) > 0
+    return table.T.astype(float).corr(method="kendall").where(np.outer(varies, varies))

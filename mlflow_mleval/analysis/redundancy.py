@@ -12,6 +12,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.naming import some
+from mlflow_mleval.renamed import alias, renamed
 
 #: A column whose values differ by less than this share of the largest is constant: float noise.
 NOISE = 1e-12
@@ -38,11 +39,11 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Redundancy:
-    """Which measures are redundant at a threshold, and what the fused ranking does without them.
+    """Which measures are redundant, and what the fused ranking does without them.
 
     Attributes
     ----------
-    threshold : float
+    max_correlation : float
     correlation : pandas.DataFrame
         Measures x measures: mean absolute correlation, as `Correlation.matrix`.
     n_datasets : pandas.Series
@@ -52,7 +53,7 @@ class Redundancy:
     dropped : pandas.DataFrame
         As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
     graph : networkx.Graph
-        Measures, joined where their correlation exceeds the threshold (edge attribute ``correlation``).
+        Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
     groups : list of list of str
         Its connected components, the largest first.
     ranking : pandas.DataFrame
@@ -62,7 +63,7 @@ class Redundancy:
     warnings : tuple of str
     """
 
-    threshold: float
+    max_correlation: float
     correlation: pd.DataFrame
     n_datasets: pd.Series
     kept: list[str]
@@ -72,6 +73,7 @@ class Redundancy:
     ranking: pd.DataFrame
     without: Fusion
     warnings: tuple[str, ...] = ()
+    threshold = alias("max_correlation")
 
 
 def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
@@ -123,11 +125,11 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
     return Correlation(pd.DataFrame(mean, measures, measures), pd.Series(used, measures, name="n_datasets"), tuple(constant))
 
 
-def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], pd.DataFrame]:
-    """Drop one measure of each correlated pair until no pair is correlated above the threshold.
+def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
+    """Drop one measure of each correlated pair until no pair is correlated above `max_correlation`.
 
-    Pairs are visited in falling order of the measures' mean correlation. Of a pair above the threshold the first goes if its
-    mean correlation with the measures still there exceeds the mean over the rows of all measures but the second; else the
+    Pairs are visited in falling order of the measures' mean correlation. Of a pair above it the first goes if its mean
+    correlation with the measures still there exceeds the mean over the rows of all measures but the second; else the
     second goes. These are the rules of ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov &
     Kocev (2019) used.
 
@@ -135,7 +137,7 @@ def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], 
     ----------
     corr : pandas.DataFrame, shape (measures, measures)
         Correlations; their sign does not matter.
-    threshold : float
+    max_correlation : float
         Between 0 and 1.
 
     Returns
@@ -154,7 +156,7 @@ def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], 
     >>> kept, dropped.measure.tolist(), dropped.because_of.tolist()
     (['f1', 'coverage'], ['accuracy'], ['f1'])
     """
-    _check(corr, threshold)
+    _check(corr, max_correlation)
     names = corr.columns
     left = corr.abs().to_numpy(dtype=float)
     order = np.argsort(-left.mean(axis=0), kind="stable")
@@ -162,8 +164,8 @@ def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], 
     np.fill_diagonal(left, np.nan)
     gone: dict[int, tuple[int, float, float]] = {}
     for i, j in combinations(range(len(order)), 2):
-        # what is gone is NaN here, and so is not above the threshold
-        if left[i, j] > threshold:
+        # what is gone is NaN here, and so is above nothing
+        if left[i, j] > max_correlation:
             own = np.nanmean(left[i])
             loser, winner = (i, j) if own > np.nanmean(np.delete(left, j, axis=0)) else (j, i)
             gone[loser] = (winner, left[i, j], np.nanmean(left[loser]))
@@ -173,21 +175,20 @@ def redundancy_filter(corr: pd.DataFrame, threshold: float) -> tuple[list[str], 
     return kept, pd.DataFrame(rows, columns=["measure", "because_of", "correlation", "mean_correlation"])
 
 
-def correlation_graph(corr: pd.DataFrame, threshold: float) -> nx.Graph:
-    """Measures as nodes, joined where their correlation exceeds the threshold (edge attribute ``correlation``).
+def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
+    """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
 
     >>> names = ["f1", "accuracy", "coverage"]
     >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
     >>> correlation_graph(corr, 0.9).edges(data="correlation")
     EdgeDataView([('f1', 'accuracy', 0.95)])
     """
-    _check(corr, threshold)
-    graph = nx.Graph()
-    graph.add_nodes_from(corr.columns)
-    values = corr.abs().to_numpy()
-    rows, columns = np.nonzero(np.triu(values > threshold, 1))
-    pairs = zip(rows, columns, strict=True)
-    graph.add_edges_from((corr.columns[i], corr.columns[j], {"correlation": float(values[i, j])}) for i, j in pairs)
+    _check(corr, max_correlation)
+    size = corr.abs()
+    joined = (size > max_correlation) & ~np.eye(len(corr), dtype=bool)
+    graph = nx.from_pandas_adjacency(size.where(joined, 0.0))
+    for *_, edge in graph.edges(data=True):
+        edge["correlation"] = edge.pop("weight")
     return graph
 
 
@@ -237,20 +238,21 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     return ranking, without
 
 
-def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
+@renamed(threshold="max_correlation")
+def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     """Find the redundant measures of a fused study, and how the ranking moves without them.
 
     Parameters
     ----------
     fusion : Fusion
         A ranking of at least three methods.
-    threshold : float
+    max_correlation : float
         Absolute correlation above which two measures count as the same.
 
     Raises
     ------
     ValueError
-        Fewer than three methods, a threshold outside [0, 1].
+        Fewer than three methods, a `max_correlation` outside [0, 1].
 
     Examples
     --------
@@ -263,15 +265,15 @@ def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
     """
     study = fusion.study
     found = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
-    kept, dropped = redundancy_filter(found.matrix, threshold)
-    graph = correlation_graph(found.matrix, threshold)
+    kept, dropped = redundancy_filter(found.matrix, max_correlation)
+    graph = correlation_graph(found.matrix, max_correlation)
     ranking, without = ranking_without(fusion, kept)
     warnings = []
     for measure in dict.fromkeys(measure for _, measure in found.constant):
         where = [dataset for dataset, other in found.constant if other == measure]
         warnings.append(f"{measure} is the same for all methods on {some(where)}: its correlations there count as 0.")
     return Redundancy(
-        threshold=threshold,
+        max_correlation=max_correlation,
         correlation=found.matrix,
         n_datasets=found.n_datasets,
         kept=kept,
@@ -284,8 +286,8 @@ def redundancy(fusion: Fusion, threshold: float = 0.9) -> Redundancy:
     )
 
 
-def _check(corr: pd.DataFrame, threshold: float) -> None:
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"`threshold` must be a correlation between 0 and 1, got {threshold!r}.")
+def _check(corr: pd.DataFrame, max_correlation: float) -> None:
+    if not 0 <= max_correlation <= 1:
+        raise ValueError(f"`max_correlation` must be a correlation between 0 and 1, got {max_correlation!r}.")
     if empty := int(corr.isna().to_numpy().sum()):
         raise ValueError(f"`corr` must have no empty cell, got {empty}. Count undefined correlations as 0.")

@@ -21,7 +21,9 @@ from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import pair_differences
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.unicriterion import tied_places, tied_ranks
+from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
+from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
@@ -43,7 +45,7 @@ class RankConfidence:
         One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of pairs).
     alpha : float
     n_datasets : int
-    n_draws : int
+    n_resamples : int
         Sign changes that were made; all there are where `exact`.
     exact : bool
     seed : int
@@ -54,10 +56,11 @@ class RankConfidence:
     pairs: pd.DataFrame
     alpha: float
     n_datasets: int
-    n_draws: int
+    n_resamples: int
     exact: bool
     seed: int
     warnings: tuple[str, ...] = ()
+    n_draws = alias("n_resamples")
 
     @property
     def best(self) -> list[Hashable]:
@@ -74,12 +77,13 @@ class RankConfidence:
         )
 
 
+@renamed(n_draws="n_resamples", minimize=DIRECTION)
 def rank_confidence(
     table: ArrayLike | pd.DataFrame,
     *,
-    minimize: bool = False,
+    direction: Direction = "max",
     alpha: float = 0.05,
-    n_draws: int = 9_999,
+    n_resamples: int = 9_999,
     seed: int = 0,
 ) -> RankConfidence:
     r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et al. 2024).
@@ -92,12 +96,12 @@ def rank_confidence(
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better; or ranks of the methods on each dataset, with `minimize`.
-    minimize : bool
-        Whether smaller is better instead.
+        Values of one measure, larger is better; or ranks of the methods on each dataset, with direction "min".
+    direction : {"max", "min"}
+        "min": smaller is better instead.
     alpha : float
         1 - alpha is the confidence that every set holds the rank of its method's mean.
-    n_draws : int
+    n_resamples : int
         Random sign changes; all :math:`2^{D-1}` are made instead where these are fewer.
     seed : int
 
@@ -121,18 +125,18 @@ def rank_confidence(
     {'a': {'low': 1, 'high': 2}, 'b': {'low': 1, 'high': 2}, 'c': {'low': 3, 'high': 3}}
     """
     probability(alpha, "alpha")
-    if n_draws < 1:
-        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
-    frame, a, b, difference, _ = pair_differences(table, minimize)
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    frame, a, b, difference, _ = pair_differences(table, direction)
     n, m = frame.shape
-    exact = _all_flips(n, n_draws)
-    pvalue, made = sign_flips(difference, n_draws, seed)
+    exact = _all_flips(n, n_resamples)
+    pvalue, made = sign_flips(difference, n_resamples, seed)
     better = difference.sum(axis=1) > 0
     apart = pvalue <= alpha
     winner, loser = np.where(better, a, b)[apart], np.where(better, b, a)[apart]
     mean = frame.mean()
     rows = pd.DataFrame({
-        "mean": mean, "rank": tied_ranks((mean if minimize else -mean).to_numpy()),
+        "mean": mean, "rank": tied_ranks((mean if direction == "min" else -mean).to_numpy()),
         "low": 1 + np.bincount(loser, minlength=m), "high": m - np.bincount(winner, minlength=m),
     })  # fmt: skip
     pairs = pd.DataFrame({
@@ -152,12 +156,12 @@ def rank_confidence(
     )
 
 
-def _all_flips(n: int, n_draws: int) -> bool:
+def _all_flips(n: int, n_resamples: int) -> bool:
     """Whether all changes of sign are no more than the draws; a sequence and its opposite are one."""
-    return n - 1 <= np.log2(n_draws)
+    return n - 1 <= np.log2(n_resamples)
 
 
-def sign_flips(difference: Array, n_draws: int, seed: int) -> tuple[Array, int]:
+def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, int]:
     r"""Step-down p-values of all rows by the largest statistic under common changes of sign (Westfall & Young 1993).
 
     Parameters
@@ -165,7 +169,7 @@ def sign_flips(difference: Array, n_draws: int, seed: int) -> tuple[Array, int]:
     difference : array, shape (hypotheses, n)
         Symmetric about zero where the hypotheses hold, jointly over rows. The statistic of a row is
         :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`.
-    n_draws : int
+    n_resamples : int
         Random changes of sign; all :math:`2^{n-1}` are made instead where these are no more.
     seed : int
 
@@ -178,16 +182,16 @@ def sign_flips(difference: Array, n_draws: int, seed: int) -> tuple[Array, int]:
 
     Examples
     --------
-    >>> sign_flips(np.array([[1.0, 2, 1, 2, 1, 3], [1, -1, 2, -2, 1, 0]]), n_draws=99, seed=0)
+    >>> sign_flips(np.array([[1.0, 2, 1, 2, 1, 3], [1, -1, 2, -2, 1, 0]]), n_resamples=99, seed=0)
     (array([0.03125, 1.     ]), 32)
     """
     n = difference.shape[1]
-    exact = _all_flips(n, n_draws)
+    exact = _all_flips(n, n_resamples)
     if exact:
         flips = np.array(list(product((1.0, -1.0), repeat=n - 1))).reshape(-1, n - 1)
         signs = np.column_stack([np.ones(len(flips)), flips])
     else:
-        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(n_draws, n))
+        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(n_resamples, n))
     length = np.sqrt((difference**2).sum(axis=1, keepdims=True))
     unit = np.divide(difference, length, out=np.zeros_like(difference), where=length > 0)
     statistic = np.abs(unit.sum(axis=1))
@@ -222,7 +226,7 @@ class RankBootstrap:
     ratios : dict of str to float
         By dataset: n_test / n_train that widened the spread.
     alpha : float
-    n_draws, seed : int
+    n_resamples, seed : int
     warnings : tuple of str
     """
 
@@ -231,9 +235,10 @@ class RankBootstrap:
     draws: pd.DataFrame
     ratios: dict[str, float]
     alpha: float
-    n_draws: int
+    n_resamples: int
     seed: int
     warnings: tuple[str, ...] = ()
+    n_draws = alias("n_resamples")
 
     def verdict(self) -> str:
         """What the draws say, in a sentence."""
@@ -241,14 +246,15 @@ class RankBootstrap:
         low, high = int(np.floor(first.low)), int(np.ceil(first.high))
         stays = f"rank {low}" if low == high else f"ranks {low} to {high}"
         return (
-            f"{self.table.index[0]} is first in {first.p_best:.0%} of {count(self.n_draws, 'draw')} of the folds and has {stays} "
-            f"in {1 - self.alpha:.0%} of them; this is about other splits of the same {count(len(self.ratios), 'dataset')}, not "
-            "about other datasets."
+            f"{self.table.index[0]} is first in {first.p_best:.0%} of {count(self.n_resamples, 'draw')} of the folds and has "
+            f"{stays} in {1 - self.alpha:.0%} of them; this is about other splits of the same "
+            f"{count(len(self.ratios), 'dataset')}, not about other datasets."
         )
 
 
+@renamed(n_draws="n_resamples")
 def bootstrap_ranks(
-    fusion: Fusion, *, ratio: float | None = None, alpha: float = 0.05, n_draws: int = 500, seed: int = 0
+    fusion: Fusion, *, ratio: float | None = None, alpha: float = 0.05, n_resamples: int = 500, seed: int = 0
 ) -> RankBootstrap:
     r"""The PROMETHEE ranking when the folds of each dataset are drawn again, with replacement, the same for all methods.
 
@@ -266,7 +272,7 @@ def bootstrap_ranks(
         cross-validation, 1 / (R - 1).
     alpha : float
         Intervals of ranks are at 1 - alpha.
-    n_draws, seed : int
+    n_resamples, seed : int
         One draw takes about two milliseconds a dataset.
 
     Returns
@@ -290,16 +296,16 @@ def bootstrap_ranks(
     >>> index = pd.MultiIndex.from_product([["d"], ["a", "b"], range(5)], names=["dataset", "method", "fold"])
     >>> folds = pd.DataFrame({"f1": [.6, .7, .6, .7, .6, .5, .6, .5, .6, .5]}, index)
     >>> study = Study(folds.groupby(level=[0, 1]).mean(), {"f1": "max"}, folds=folds)
-    >>> bootstrap_ranks(fuse(study), n_draws=100).table["p_best"].to_dict()
+    >>> bootstrap_ranks(fuse(study), n_resamples=100).table["p_best"].to_dict()
     {'a': 1.0, 'b': 0.0}
     """
     probability(alpha, "alpha")
-    if n_draws < 1:
-        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
     ratio = checked_ratio(ratio)
     study, methods = fusion.study, list(fusion.ranking.index)
     rng = np.random.default_rng(seed)
-    total = np.zeros((n_draws, len(methods)))
+    total = np.zeros((n_resamples, len(methods)))
     ratios: dict[str, float] = {}
     fixed, assumed, differing = [], [], []
     for dataset in study.datasets:
@@ -316,11 +322,11 @@ def bootstrap_ranks(
         ratios[dataset] = how.ratio or 0.0
         assumed += [] if how.known or ratio is not None else [dataset]
         differing += [] if unpaired(runs, having)[0] is None else [dataset]
-        weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_draws) / n_folds
+        weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_resamples) / n_folds
         spread = np.sqrt(n_folds * variance_factor(n_folds, how.ratio) * n_folds / (n_folds - 1))
         moved = spread * np.einsum("dr,irj->dij", weights, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
-        for draw in range(n_draws):
+        for draw in range(n_resamples):
             total[draw] += promethee(values + moved[draw], study.minimize, **fusion.options).flows["rank"].to_numpy()
     if not ratios:
         raise ValueError("`fusion` must have a dataset with two folds that two methods share, got none. Log values by fold.")
@@ -334,7 +340,7 @@ def bootstrap_ranks(
     table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])
     shares = pd.DataFrame(share, methods, pd.RangeIndex(1, len(methods) + 1, name="rank"))
     doubts = _doubts(fixed, assumed, differing, len(study.datasets) - len(ratios))
-    return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_draws, seed, doubts)
+    return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_resamples, seed, doubts)
 
 
 def _folds(fusion: Fusion, dataset: str, methods: Sequence[Hashable]) -> tuple[Array, NDArray[np.bool_]]:

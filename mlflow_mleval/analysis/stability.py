@@ -18,6 +18,7 @@ from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
 from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.study import MISSING, Study
 
 #: Breakpoints of a weight factor closer than this, relative to their size, are one.
@@ -92,14 +93,15 @@ class RankAcceptability:
         equally, so rows and columns sum to 1.
     central_weights : pandas.DataFrame
         Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
-    n_draws, seed : int
+    n_resamples, seed : int
         How many weight vectors, from which seed.
     """
 
     acceptability: pd.DataFrame
     central_weights: pd.DataFrame
-    n_draws: int
+    n_resamples: int
     seed: int
+    n_draws = alias("n_resamples")
 
 
 @dataclass(frozen=True)
@@ -369,7 +371,8 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
     return change
 
 
-def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> RankAcceptability:
+@renamed(n_draws="n_resamples")
+def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
     Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by
@@ -379,7 +382,7 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     ----------
     fusion : Fusion
         What `fuse` returned; its own weights play no part.
-    n_draws : int
+    n_resamples : int
         Number of weight vectors.
     seed : int
         Of numpy's default generator.
@@ -391,24 +394,24 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     Raises
     ------
     ValueError
-        n_draws below 1.
+        n_resamples below 1.
 
     Examples
     --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "accuracy": [0.3, 0.4]})
-    >>> rank_acceptability(fuse(Study.from_frame(frame)), n_draws=100).acceptability.loc["b"].to_dict()
+    >>> rank_acceptability(fuse(Study.from_frame(frame)), n_resamples=100).acceptability.loc["b"].to_dict()
     {1: 1.0, 2: 0.0}
     """
-    if n_draws < 1:
-        raise ValueError(f"`n_draws` must be at least 1, got {n_draws!r}.")
+    if n_resamples < 1:
+        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
     flows, _ = _by_measure(fusion, methods)
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
     step = max(BLOCK // (m * len(measures)), 1)
-    for first in range(0, n_draws, step):
-        weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_draws - first))
+    for first in range(0, n_resamples, step):
+        weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
         mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
         best, worst = tied_places(mean)
         tied = worst - best + 1
@@ -419,9 +422,9 @@ def rank_acceptability(fusion: Fusion, n_draws: int = 10_000, seed: int = 0) -> 
     with np.errstate(invalid="ignore", divide="ignore"):
         central /= counts[:, :1]
     return RankAcceptability(
-        pd.DataFrame(counts / n_draws, methods, pd.RangeIndex(1, m + 1, name="rank")),
+        pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
         pd.DataFrame(central, methods, measures),
-        n_draws,
+        n_resamples,
         seed,
     )
 

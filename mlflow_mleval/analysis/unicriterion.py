@@ -58,24 +58,24 @@ def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 
     return flows[0], flows[1]
 
 
-def tied_ranks(values: Array, tolerance: float = TIE) -> Array:
-    """Ranks along the last axis, 1 for the smallest; values whose sorted gaps are within the tolerance share their mean rank.
+def tied_ranks(values: Array) -> Array:
+    """Ranks along the last axis, 1 for the smallest; values whose sorted gaps are within `TIE` share their mean rank.
 
     >>> tied_ranks(np.array([0.2, 0.1, 0.2 + 1e-16])).tolist()
     [2.5, 1.0, 2.5]
     """
-    first, last = tied_places(values, tolerance)
+    first, last = tied_places(values)
     return (first + last) / 2 + 1
 
 
-def tied_places(values: Array, tolerance: float = TIE) -> tuple[Index, Index]:
+def tied_places(values: Array) -> tuple[Index, Index]:
     """First and last of the places, from 0, that each value covers together with those it ties with.
 
     >>> [place.tolist() for place in tied_places(np.array([0.2, 0.1, 0.2 + 1e-16]))]
     [[1, 0, 1], [2, 0, 2]]
     """
     order = np.argsort(values, axis=-1)
-    new = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1) > tolerance
+    new = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1) > TIE
     place = np.arange(values.shape[-1])
     first, last = np.zeros((2, *values.shape), dtype=np.intp)
     first[..., 1:] = np.maximum.accumulate(np.where(new, place[1:], 0), axis=-1)

@@ -20,7 +20,7 @@ SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "
 MEASURES = ("measures", "exclude_measures", "minimize", "maximize", "missing")
 FUSION = ("preference", "weights", "p", "q", "s", "drop_constant")
 TESTS = ("on", "alpha", "test", "correction", "ties", "control")
-DEPTH = ("threshold", "n_draws", "seed", "rope")
+DEPTH = ("max_correlation", "n_resamples", "seed", "rope")
 GATE = 3
 #: Differences that do not matter where a report is not told.
 ROPE = 0.01

@@ -155,9 +155,9 @@ draws = _group(
 )
 
 depth = _group(
-    click.option("--correlated", "threshold", type=click.FloatRange(0, 1), default=0.9, show_default=True,
+    click.option("--correlated", "max_correlation", type=click.FloatRange(0, 1), default=0.9, show_default=True,
                  help="Absolute correlation above which a measure counts as redundant."),
-    click.option("--draws", "n_draws", type=click.IntRange(1), default=10_000, show_default=True,
+    click.option("--draws", "n_resamples", type=click.IntRange(1), default=10_000, show_default=True,
                  help="Random weight vectors for the rank acceptability."),
     seed,
 )

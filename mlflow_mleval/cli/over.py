@@ -74,7 +74,7 @@ def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, 
     say("reading runs …", quiet)
     wanted = selection.pop("measures")
     study = load_study(**selection)
-    drawn = {"seed": choices["seed"]} | ({} if choices["swaps"] is None else {"n_draws": choices["swaps"]})
+    drawn = {"seed": choices["seed"]} | ({} if choices["swaps"] is None else {"n_resamples": choices["swaps"]})
     found, absent, notes = {}, {}, [*study.notes, *left_out(e for e in study.excluded if e.kind != "measure")]
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)

@@ -154,7 +154,7 @@ class Hierarchy:
         return cls(graph, [length for *_, length in graph.edges(data=weight)])
 
     @classmethod
-    def from_paths(cls, paths: Iterable[str], separator: str = "/") -> Hierarchy:
+    def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
         """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class, named by its whole path.
 
         >>> Hierarchy.from_paths(["01/01/03", "01/02", "02"]).nodes
@@ -163,10 +163,10 @@ class Hierarchy:
         nodes: dict[str, None] = {}
         edges: dict[tuple[str, str], None] = {}
         for path in paths:
-            parts = path.split(separator)
+            parts = path.split("/")
             if not all(parts):
-                raise ValueError(f"`paths` must hold non-empty parts joined by {separator!r}, got {path!r}. Mend the path.")
-            names = [separator.join(parts[:i]) for i in range(1, len(parts) + 1)]
+                raise ValueError(f"`paths` must hold non-empty parts joined by '/', got {path!r}. Mend the path.")
+            names = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
             nodes |= dict.fromkeys(names)
             edges |= dict.fromkeys(pairwise(names))
         return cls(edges, nodes=nodes)

@@ -184,8 +184,8 @@ def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Ite
             unknown.append(name)
     if unknown:
         raise ValueError(
-            f"no direction is known for {_names(unknown)}. Declare it: --min NAME where smaller is better, "
-            "--max NAME where larger is (minimize=/maximize= in Python), or leave the measure out."
+            f"no direction is known for {_names(unknown)}. Name it in minimize where smaller is better, "
+            "in maximize where larger is, or leave the measure out."
         )
     return found
 

@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, pd.Series):
         return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.metadata.get("key", f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):

@@ -15,12 +15,12 @@ NAME_MIN, NAME_MAX, GAP = 16, 40, 2
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The answer first; headings from the second section on."""
+    """The answer first; headings from the second section on, but for tables and notes, which need none."""
     parts = []
     for i, section in enumerate(document.sections):
         found = list(section.linear(ALWAYS))
         blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
-        if i and not noted(found) and blocks:
+        if i and blocks and not noted(found) and not isinstance(found[0], Table):
             blocks[0] = f"{section.title}\n{blocks[0]}"
         parts += blocks
     return "\n\n".join(parts)

@@ -114,7 +114,7 @@ def independent_columns(
         kept.append(k)
     if dropped and (dependent == "error" or not kept):
         listed = "; ".join(f"{name} {reason}" for name, reason in dropped.items())
-        drop = "Leave them out, or pass dependent='drop' (--dependent drop)."
+        drop = "Leave them out, or pass dependent='drop'."
         mend = drop if kept else "There is no variation to test against."
         raise ValueError(
             f"`measures` must be linearly independent ({what}), got {len(dropped)} of {len(names)} that are not: {listed}. {mend}"

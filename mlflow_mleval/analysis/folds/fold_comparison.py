@@ -328,7 +328,7 @@ def compare_folds(
     values = values[..., [frame.columns.get_loc(name) for name in names]]
     if split is not None:
         pairs = count(int(split.sum()), "pair")
-        refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False (--unpaired) tests them, with less power"
+        refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
     naive = None
     if not how.naive_refused:
         naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)

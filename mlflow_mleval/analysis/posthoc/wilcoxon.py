@@ -13,6 +13,8 @@ from scipy import stats
 
 from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, pair_differences
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.renamed import DIRECTION, renamed
 from mlflow_mleval.validation import one_of, probability
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -114,9 +116,10 @@ class Feasibility:
     message: str
 
 
+@renamed(minimize=DIRECTION)
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame,
-    minimize: bool = False,
+    direction: Direction = "max",
     correction: str = "holm",
     control: Hashable | None = None,
     alternative: str = "two-sided",
@@ -136,8 +139,8 @@ def wilcoxon_pairs(
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
         Values of one measure, larger is better.
-    minimize : bool
-        Whether smaller is better instead.
+    direction : {"max", "min"}
+        "min": smaller is better instead.
     correction : {"holm", "bonferroni", "none"}
         For the number of pairs; family-wise error.
     control : hashable, optional
@@ -166,7 +169,7 @@ def wilcoxon_pairs(
     one_of(correction, "correction", CORRECTIONS)
     one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
-    frame, a, b, difference, noise = pair_differences(table, minimize, control, decimals)
+    frame, a, b, difference, noise = pair_differences(table, direction, control, decimals)
     n, m = frame.shape
     ranks, pattern = _signed_ranks(difference, noise)
     plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)

@@ -70,7 +70,7 @@ def _over_folds(c: Comparison) -> list[Any]:
         for measure, found in measures.items():
             where, decided = f"{name(dataset)} by {name(measure)}", found.bayes.table["decision"].value_counts()
             texts.append(
-                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability {found.bayes.threshold:g}: "
+                f"On {where}, of {count(len(found.bayes.table), 'pair')}, with probability {found.bayes.credible_level:g}: "
                 f"{decided.get('a', 0) + decided.get('b', 0)} different by more than {number(found.bayes.rope)}, "
                 f"{decided.get('equivalent', 0)} equivalent."
             )
@@ -104,9 +104,9 @@ def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: s
         Column("method", shown["method_a"].map(str).tolist(), "<", name=True),
         Column("against", shown["method_b"].map(str).tolist(), "<", name=True),
         Column("difference", [f"{d} [{low}, {high}]" for d, low, high in interval], keep=1,
-               note=f"Difference of {what}, positive where the first is better, with {bayes.threshold:.0%} credible interval."),
+               note=f"Difference of {what}, positive where the first is better, with {bayes.credible_level:.0%} credible interval."),
         Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
-               note=f"Decided: what reaches {bayes.threshold:g}; not corrected for the number of pairs."
+               note=f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs."
                + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else "")),
         Column("P first", [*map(_probability, shown["p_a"])], keep=3,
                note=f"P: probability that the first is better by more than {number(bayes.rope)}, that neither or the second is."),
@@ -133,7 +133,7 @@ def ranks_table(found: BeyondPvalues) -> Table:
         columns.append(Column("possible ranks", _ranges(t), note=note))
     if found.bootstrap is not None:
         t = found.bootstrap.table.reindex(methods)
-        note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_draws} draws of the folds."
+        note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
         columns.append(Column("ranks over folds", _ranges(t), note=note))
         columns.append(Column("first in", [*map(_probability, t["p_best"])]))
     return Table(columns, title="Ranks that the data allow", things="methods", depth=PAGE)

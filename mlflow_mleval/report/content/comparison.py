@@ -15,7 +15,9 @@ from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, liste
 from mlflow_mleval.report.numerals import level
 
 #: The modules whose `section(c)` and, where there is any, `data(c)` and `frames(c)` make the report, in the order of reading.
-_TOPICS = ("verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance")
+_TOPICS = (
+    "verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance",
+)  # fmt: skip
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -51,11 +53,11 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     )
 
 
-def keys() -> dict[str, str]:
-    """What stands under each key of the JSON report."""
-    found = {"schema_version": "version of this layout"}
+def described(what: str = "KEYS") -> dict[str, str]:
+    """What stands under each key of the JSON report; with "FILES", the columns of each CSV file beside it."""
+    found = {"schema_version": "version of this layout"} if what == "KEYS" else {}
     for name in _TOPICS:
-        found |= getattr(_topic(name), "KEYS", {})
+        found |= getattr(_topic(name), what, {})
     return found
 
 

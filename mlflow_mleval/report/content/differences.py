@@ -50,6 +50,12 @@ KEYS = {
     "separated": "list of [better, worse]: the pairs which that test separates",
     "cliques": "list of lists: the maximal groups of methods that it does not separate",
 }
+#: Differences are method_a, the one with the better mean rank, minus method_b; `doubts` says why a pair that is separated is
+#: not to be trusted to be.
+FILES = {
+    "pairs.csv": "method_a, method_b, mean_rank_difference, mean_difference, mean_low, mean_high, median_difference, median_low, "
+    "median_high, wins, ties, losses, effect_size, statistic, pvalue, pvalue_corrected, pvalue_nemenyi, separated, doubts",
+}
 
 
 def section(c: Comparison, depth: int = PAPER) -> Section:

@@ -23,6 +23,11 @@ KEYS = {
     "redundancy": "{threshold, correlation, kept, dropped, groups, ranking, warnings}: correlated measures, and the ranking "
     "without them",
 }
+FILES = {
+    "weights.csv": "dataset, measure, weight",
+    "measures.csv": "measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue",
+    "correlations.csv": "measure_a, measure_b, correlation, redundant",
+}
 
 
 def section(c: Comparison) -> Section:
@@ -30,7 +35,7 @@ def section(c: Comparison) -> Section:
     hint = count(len(c.study.measures), "measure")
     if c.redundancy is not None:
         left = [_correlation(c), _without(c)]
-        hint += f", {len(c.redundancy.kept)} of them kept at correlation {c.redundancy.threshold:g}"
+        hint += f", {len(c.redundancy.kept)} of them kept at correlation {c.redundancy.max_correlation:g}"
     else:
         why = c.absent.get("redundancy", "not asked for")
         left = [Text([f"Redundancy of measures was not examined: {why}."], role="note", depth=PAGE)]
@@ -43,13 +48,13 @@ def section(c: Comparison) -> Section:
 def data(c: Comparison) -> dict[str, Any]:
     """What JSON holds."""
     r = c.redundancy
-    names = ("threshold", "kept", "dropped", "groups", "warnings")
+    names = ("kept", "dropped", "groups", "warnings")
     return {
         "weights": c.fusion.weights.to_dict(orient="index"),
         "measures": c.measures,
         "concordance": c.concordance.to_dict(orient="index"),
         "redundancy": r and {
-            **{key: getattr(r, key) for key in names}, "correlation": r.correlation.to_dict(orient="index"),
+            "threshold": r.max_correlation, **{key: getattr(r, key) for key in names}, "correlation": r.correlation.to_dict(orient="index"),
             "ranking": r.ranking.rename_axis("method").reset_index(),
         },
     }  # fmt: skip
@@ -93,9 +98,9 @@ def _correlation(c: Comparison) -> Figure:
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
     groups = [g for g in r.groups if len(g) > 1]
     arrows = {m: _arrow(c, m) for m in c.study.measures}
-    svg = correlation_graph(r.correlation, r.threshold, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
+    svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
     caption = (
-        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.threshold:g} in absolute "
+        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.max_correlation:g} in absolute "
         f"value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a hollow one "
         "stands the measure because of which it goes. Weights are means over datasets."
         f"{only_best(len(r.correlation), 'measures')}"

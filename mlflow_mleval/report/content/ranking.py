@@ -29,6 +29,13 @@ KEYS = {
     "promethee": "{dataset: {unicriterion: {method: {measure: net flow}}, thresholds: {measure: {preference, q, p, s}}, "
     "incomparable: list of pairs that PROMETHEE I leaves open, gaia: {methods, measures, axis, explained}}}",
 }
+#: The columns of the CSV files. `rank` and the flows are those of the fused ranking, means over datasets in ranking.csv;
+#: `mean_rank`, `tested_rank` and `tested_value` are of what the tests compare. values.csv is what `mleval import` reads.
+FILES = {
+    "ranking.csv": "position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, letters",
+    "ranks_by_dataset.csv": "dataset, method, rank, phi_plus, phi_minus, phi, tested_rank, tested_value",
+    "values.csv": "measure, dataset, method, value",
+}
 
 
 def section(c: Comparison) -> Section:
@@ -81,8 +88,9 @@ def _ranking(c: Comparison) -> Table:
             "datasets allow."
         )),
         *(_spans(c, shown) if several else []),
-        *(_flows(c, shown) if c.on == FUSED else _values(c, shown)),
     ]  # fmt: skip
+    values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
+    columns += values
     if c.letters_apply:
         note = "Methods that share a letter are not separated."
         columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
@@ -90,6 +98,7 @@ def _ranking(c: Comparison) -> Table:
         strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
         columns.append(Column("rank on each dataset", strips, "<", tip="A cell a dataset, the stronger the better; a dot marks "
                               "rank 1."))  # fmt: skip
+    columns += minor
     by = f"all measures fused ({choices(c.options, len(c.study.measures))})" if c.on == FUSED else listed([c.on])
     datasets = c.study.datasets
     where = f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}"
@@ -114,18 +123,18 @@ def _spans(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     return [*columns, Column("best–worst", cells, keep=2)]
 
 
-def _flows(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+    """Net flow in numbers and as a bar; and the flows of which it is made, which a narrow page may cut off."""
     phi, plus, minus = ([fixed(x, 3) for x in shown[flow]] for flow in ("phi", "phi_plus", "phi_minus"))
     limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
     bars = [flow_bar(x, limit) for x in shown["phi"]]
     note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
-    return [
-        Column("φ", phi, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero"),
-        Column("φ⁺", plus, keep=1), Column("φ⁻", minus, keep=1),
-    ]  # fmt: skip
+    net = [Column("φ", phi, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero")]
+    return net, [Column("φ⁺", plus, keep=1), Column("φ⁻", minus, keep=1)]
 
 
-def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+def _values(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
+    """The measure that is compared; and the rank by all measures fused."""
     values, arrow = c.study.cells(c.on)[shown["method"]], ARROWS[c.study.directions[c.on]]
     if len(c.ranks) > 1:
         alpha = c.options["alpha"]
@@ -134,7 +143,7 @@ def _values(c: Comparison, shown: pd.DataFrame) -> list[Column]:
         column = Column(f"mean {name(c.on)} {arrow}", cells, keep=3, note=note)
     else:
         column = Column(f"{name(c.on)} {arrow}", aligned(values.iloc[0]), keep=3)
-    return [column, Column("fused rank", [fixed(r, 2) for r in shown["rank"]], keep=1)]
+    return [column], [Column("fused rank", [fixed(r, 2) for r in shown["rank"]], keep=1)]
 
 
 def _partial_order(c: Comparison) -> str:

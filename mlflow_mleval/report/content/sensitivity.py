@@ -45,7 +45,7 @@ def data(c: Comparison) -> dict[str, Any]:
         "intervals": {"leaders": found.intervals.leaders, "measures": found.intervals.table.rename_axis("measure").reset_index()},
         "dethrone": found.dethrone,
         "acceptability": {
-            "n_draws": shares.n_draws,
+            "n_draws": shares.n_resamples,
             "seed": shares.seed,
             "shares": {m: row.tolist() for m, row in shares.acceptability.iterrows()},
             "central_weights": shares.central_weights.to_dict(orient="index"),
@@ -96,7 +96,7 @@ def _acceptability(c: Comparison) -> Figure:
     found = c.stability.acceptability
     shares = found.acceptability
     caption = (
-        f"How often each method takes each rank under weights drawn at random ({found.n_draws:,} draws, seed {found.seed}); "
+        f"How often each method takes each rank under weights drawn at random ({found.n_resamples:,} draws, seed {found.seed}); "
         f"the stronger the colour, the better the rank. Likely ranks hold the middle 95% of the draws.{only_best(len(shares))}"
     )
     shown = shares.iloc[:TOP, :TOP]

@@ -274,7 +274,7 @@ def _tied_stability(c: Comparison) -> list[Sentence]:
     found = c.stability.acceptability
     first = found.acceptability.loc[c.leaders, 1].sort_values(ascending=False, kind="stable").head(SHOWN)
     shares = joined([f"{listed([m])} under {percent(x)}" for m, x in first.items()])
-    text = f"Which of them is ahead depends on the weights: first is {shares} of {found.n_draws:,} random weightings."
+    text = f"Which of them is ahead depends on the weights: first is {shares} of {found.n_resamples:,} random weightings."
     return [Sentence(text, ("stability.acceptability",))]
 
 
@@ -324,7 +324,7 @@ def _random(c: Comparison, leader: str) -> str:
     first = found.acceptability[1]
     ahead = first.idxmax()
     other = "" if first[leader] >= first[ahead] else f", {listed([ahead])} under {percent(first[ahead])}"
-    return f"It leads under {percent(first[leader])} of {found.n_draws:,} random weightings{other}"
+    return f"It leads under {percent(first[leader])} of {found.n_resamples:,} random weightings{other}"
 
 
 def _shift(c: Comparison) -> str:

@@ -56,13 +56,13 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
     return svg
 
 
-def likely(shares: np.ndarray, cover: float = 0.95) -> str:
+def likely(shares: np.ndarray) -> str:
     """The central ranks that hold 95% of the draws, as "2–5".
 
     >>> likely(np.array([0.0, 0.5, 0.5, 0.0]))
     '2–3'
     """
     total = np.cumsum(shares)
-    low = int(np.searchsorted(total, (1 - cover) / 2 + 1e-12)) + 1
-    high = int(np.searchsorted(total, (1 + cover) / 2 - 1e-12)) + 1
+    low = int(np.searchsorted(total, 0.025 + 1e-12)) + 1
+    high = int(np.searchsorted(total, 0.975 - 1e-12)) + 1
     return str(low) if low == high else f"{low}–{min(high, len(shares))}"
