@@ -18,7 +18,18 @@ from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.document import (
-    ALWAYS, PAGE, Beside, Column, Document, Figure, Section, Table, Terms, Text, listed, name,
+    ALWAYS,
+    PAGE,
+    Beside,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
 )  # fmt: skip
 from mlflow_mleval.report.figures.profile_lines import profile_lines
 from mlflow_mleval.report.figures.run_folds import run_folds
@@ -100,6 +111,17 @@ class RunReport:
             return cls(ev, method, dataset, ev.measures, portable=False)
         means = ev.folds.mean(skipna=False).dropna().to_dict()
         return cls(ev, method, dataset, means, fold_statistics(ev.folds) if len(ev.folds) > 1 else None, portable=False)
+
+    @property
+    def title(self) -> str:
+        """What was evaluated on what."""
+        return " on ".join(map(name, filter(None, (self.method, self.dataset)))) or "Evaluation"
+
+    @property
+    def size(self) -> list[str]:
+        """How many instances, labels and folds."""
+        counts = {"instance": self.ev.total.n, "label": len(self.ev.label_names), "fold": len(self.ev.folds)}
+        return [count(n, what) for what, n in counts.items() if n]
 
     @property
     def decision(self) -> str:
@@ -199,15 +221,11 @@ def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | Non
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
-    ev = report.ev
-    makers = (_summary, _doubts, _measures, _labels, _profile, _hierarchy, _folds, _provenance)
-    folds = [] if None in ev.sums else [count(len(ev.sums), "fold")]
-    facts = [count(ev.total.n, "instance"), count(len(ev.label_names), "label"), *folds, report.decision, report.time]
+    makers = (_summary, _doubts, measures, _labels, _profile, _hierarchy, _folds, _provenance)
     return Document(
-        " on ".join(map(name, filter(None, (report.method, report.dataset)))) or "Evaluation",
-        [section for make in makers if (section := make(report)) is not None],
-        about=" · ".join(filter(None, facts)), time=report.time, data=lambda: data(report), frames=lambda: frames(report),
-        main="measures",
+        report.title, [section for make in makers if (section := make(report)) is not None],
+        about=" · ".join(filter(None, [*report.size, report.decision, report.time])), time=report.time,
+        data=lambda: data(report), frames=lambda: frames(report), main="measures",
     )  # fmt: skip
 
 
@@ -300,7 +318,8 @@ def _doubts(report: RunReport) -> Section | None:
     return doubts(found) if (found := report.doubts()) else None
 
 
-def _measures(report: RunReport) -> Section:
+def measures(report: RunReport) -> Section:
+    """Every measure, with what the folds say of it."""
     table, folds = report.measures, report.statistics
     cells = zip(*map(aligned, table[["value", "half", "low", "high", "whole"]].to_numpy()), strict=True)
     value, half, low, high, whole = cells if len(table) else [()] * 5
@@ -426,8 +445,8 @@ def _correlations(folds: FoldStatistics) -> list[Table]:
         return []
     columns = [Column(name(m), [fixed(v, 2) for v in folds.correlation.loc[chosen, m]]) for m in chosen]
     note = "Of the measures in common use; statistics.json holds all."
-    return [Table([Column("measure", chosen, "<", name=True), *columns], title=f"Correlation over {folds.n_folds} folds", note=note,
-                  folded=True, depth=PAGE)]  # fmt: skip
+    columns.insert(0, Column("measure", chosen, "<", name=True))
+    return [Table(columns, title=f"Correlation over {folds.n_folds} folds", note=note, folded=True, depth=PAGE)]
 
 
 def _normality(folds: FoldStatistics) -> str:
