@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from mlflow_mleval.cli.options import flags
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
 
@@ -72,13 +73,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _about_option(text: str) -> str:
     """An error about an argument ("`p` must be ...") as one about the option that was typed; empty where none was."""
-    context = click.get_current_context()
-    typed = {
-        parameter.name: max(parameter.opts, key=len)
-        for parameter in context.command.params
-        if context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-        and isinstance(parameter, click.Option)
-    }
+    typed = flags(click.get_current_context(), typed=True)
     about = re.match("`([a-z_]+)`", text)
     if about is None or about[1] not in typed:
         return ""
