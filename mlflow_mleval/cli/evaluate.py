@@ -80,6 +80,8 @@ def evaluate(
     with progress("evaluating", quiet) as step:
         found = evaluate_file(file, **given, progress=step)
     ev = found.evaluation
+    if "threshold" in given and ev.threshold is None:
+        raise click.UsageError(f"--threshold: {file!r} has predictions, which need none. Leave it out.")
     say("logging …", quiet)
     run = log_evaluation(
         ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=found.fingerprint,
