@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.output import provenance, say, width, write
+from mlflow_mleval.cli.output import in_flags, provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
 
 #: What all tests heed, and what those over each do beside.
@@ -53,7 +53,7 @@ def run_over_folds(choices: dict[str, Any], format: str, filename: str | None, q
     absent: dict[str, str] = {}
     options = opt.arguments(choices, opt.level, *HEEDED["folds"])
     found = compare_all_folds(study, absent, measures=wanted, **options)
-    absent = {key.removeprefix("folds."): reason for key, reason in absent.items()}
+    absent = {key.removeprefix("folds."): in_flags(reason) for key, reason in absent.items()}
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
@@ -84,7 +84,7 @@ def run_over_instances(choices: dict[str, Any], format: str, filename: str | Non
                 found[dataset] = instance_tests(known.sources, known.measures, **options)
                 notes += known.notes
         except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error)
+            absent[dataset] = in_flags(str(error))
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
