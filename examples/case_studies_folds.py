@@ -31,7 +31,7 @@ from mlflow_mleval import compare_folds, evaluate, log_evaluation
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.manova import manova
 from mlflow_mleval.report.figures.fold_scatter import fold_histogram, fold_scatter
-from mlflow_mleval.report.run.figures import standalone
+from mlflow_mleval.report.html import standalone
 from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.study import Study
 from mlflow_mleval.tracking.counts import load_folds

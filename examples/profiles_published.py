@@ -22,7 +22,7 @@ import pandas as pd
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison
 from mlflow_mleval.report.figures.profile_lines import ratio_panels
-from mlflow_mleval.report.run.figures import standalone
+from mlflow_mleval.report.html import standalone
 
 HERE = Path(__file__).resolve().parent
 COUNTS = HERE / "data" / "huellermeier2022_counts.csv"

@@ -25,6 +25,7 @@ from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     binary_matrix,
     label_threshold,
@@ -37,7 +38,7 @@ from mlflow_mleval.validation import (
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Reported):
     """What one method did on one dataset: measures overall, per fold, per label and per instance.
 
     Made by `evaluate`, `evaluate_hierarchical`, `evaluate_batches` and `merge`.
@@ -258,6 +259,10 @@ class Evaluation:
         if self.total.errors is None:
             raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self._reason('soft_hamming_loss')}.")
         return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
+
+    def report(self, method: str = "", dataset: str = "") -> Any:
+        """The report that a run would hold, as a document: see `mlflow_mleval.reported.Reported.report`."""
+        return super().report({"method": method, "dataset": dataset})
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""

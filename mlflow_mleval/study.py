@@ -12,6 +12,7 @@ import pandas as pd
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import Direction, directions, expand
 from mlflow_mleval.naming import some
+from mlflow_mleval.reported import Reported
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
@@ -27,7 +28,7 @@ class Excluded:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Reported):
     """What several methods reached on several datasets.
 
     Attributes

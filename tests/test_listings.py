@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mlflow_mleval.report.listings import render_measures, render_runs
 
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.report.content.listings import measures_document
 from mlflow_mleval.study import Excluded, Study
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd()", "\\input{x}", "a\x1b[31m\nb"]
@@ -26,9 +26,9 @@ def study(names):
 
 
 def test_the_table_shows_counts_gaps_and_what_was_left_out():
-    text = render_runs(study(["A", "B"]), "table")
-    assert "3 of 4 cells" in text and "–●  A" in text and "– no result" in text and "r9: status FAILED" in text
-    assert "a note" in text
+    text = study(["A", "B"]).report().render("table")
+    assert "3 of 4 cells" in text and "–●       A" in text and "– no result" in text and "run r9: status FAILED" in text
+    assert "Notes\n- a note" in text
 
 
 def test_no_run_is_told_from_a_run_that_did_not_finish():
@@ -38,42 +38,42 @@ def test_no_run_is_told_from_a_run_that_did_not_finish():
     runs = few.runs.assign(status="complete").drop(index=0)
     runs.loc[3, "status"] = "dnf"
     found = Study(values, few.directions, runs=runs)
-    text = render_runs(found, "table")
-    assert "Results by dataset (● there, · did not finish, ○ without a value of some measure, – no run):" in text
-    assert "  d1 –●●  A" in text and "  d2 ·●○  A, C" in text
+    text = found.report().render("table")
+    assert "● there, · did not finish, ○ without a value of some measure, – no run." in text
+    assert "d1       2 of 3  –●●      A" in text and "d2       1 of 3  ·●○      A, C" in text
     assert found.why_empty(found.gaps()) == "1 without a run, 1 did not finish, 1 without a value of some measure"
     with pytest.raises(MissingResultsError, match=r"3 of 6 cells have no result \(A on d1, .*; 1 without a run, 1 did"):
         found.complete()
 
 
 def test_it_fits_the_terminal_with_many_methods():
-    text = render_runs(study([f"method-{i}" for i in range(300)]), "table", 80)
+    text = study([f"method-{i}" for i in range(300)]).report().render("table", 80)
     assert max(map(len, text.splitlines())) <= 80 and "299 of 300" in text
 
 
 def test_rows_say_several_numbers_with_spaces_and_none_with_nothing():
     few = study(["A"])
     runs = few.runs.assign(n_test=[(10, 12), ()])
-    rows = list(csv.DictReader(io.StringIO(render_runs(Study(few.values, few.directions, runs=runs), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(Study(few.values, few.directions, runs=runs).report().render("csv"))))
     assert [row["n_test"] for row in rows] == ["10 12", ""]
 
 
 def test_json_round_trips():
-    found = json.loads(render_runs(study(HOSTILE), "json"))
+    found = json.loads(study(HOSTILE).report().render("json"))
     assert found["methods"] == HOSTILE and found["gaps"] == [{"dataset": "d1", "method": HOSTILE[0]}]
 
 
 def test_hostile_names_come_out_as_text():
-    assert "\x1b" not in render_runs(study(HOSTILE), "table")
-    rows = list(csv.reader(io.StringIO(render_runs(study(HOSTILE), "csv"))))
+    assert "\x1b" not in study(HOSTILE).report().render("table")
+    rows = list(csv.reader(io.StringIO(study(HOSTILE).report().render("csv"))))
     assert not any(cell.startswith("=") for row in rows for cell in row)
-    assert "<img" not in render_runs(study(HOSTILE), "html") and "<img" not in render_runs(study(HOSTILE), "md")
-    assert "\\input" not in render_runs(study(HOSTILE), "latex")
+    assert "<img" not in study(HOSTILE).report().render("html") and "<img" not in study(HOSTILE).report().render("md")
+    assert "\\input{" not in study(HOSTILE).report().render("latex")
 
 
 def test_every_measure_and_set_is_listed():
-    text = render_measures("table")
+    text = measures_document().render("table")
     assert all(name in text for name in [*MEASURES, *SETS])
-    found = json.loads(render_measures("json"))
+    found = json.loads(measures_document().render("json"))
     assert [m["name"] for m in found["measures"]] == list(MEASURES)
     assert {m["direction"] for m in found["measures"]} == {"min", "max"}

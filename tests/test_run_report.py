@@ -10,9 +10,9 @@ from test_html import Page
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 
 import mlflow_mleval as mleval
+from mlflow_mleval.report.content.run import document
 from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.run.figures import labels_figure, profile_figure, standalone
-from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
+from mlflow_mleval.report.html import standalone
 from mlflow_mleval.training.run_content import RunContent
 
 
@@ -50,7 +50,7 @@ def nasty(n_labels=12):
 
 def test_the_summary_says_what_the_evaluation_says():
     report = example()
-    page = Page(render_run_html(report))
+    page = Page(document(report).to_html())
     ev, means = report.ev, report.means
     text = page.section("verdict")
     f1, half = means["f1"], report.measures.loc["f1", "half"]
@@ -69,7 +69,7 @@ def test_the_summary_says_what_the_evaluation_says():
 
 def test_the_tables_hold_every_measure_and_count():
     report = example(never=True)
-    page = Page(render_run_html(report))
+    page = Page(document(report).to_html())
     measures = page.section("measures")
     for m, row in report.measures.iterrows():
         shown = re.search(rf"(?<![a-z_]){m} [↑↓]\s*([\d.]+)", measures)
@@ -93,18 +93,18 @@ def test_without_folds_without_scores_and_with_one_label():
     rng = np.random.default_rng(0)
     y = rng.random((40, 3)) < 0.5
     single = report_of(mleval.evaluate(y, y_pred=rng.random((40, 3)) < 0.5))
-    page = Page(render_run_html(single))
+    page = Page(document(single).to_html())
     assert "folds" not in page.sections and "no `y_score` was given" in page.section("doubts")
     assert "0.5" not in page.section("")[:80] and "label sets as given" in page.text
     one = report_of(mleval.evaluate(y[:, :1], rng.random((40, 1))))
-    assert "profile" not in Page(render_run_html(one)).sections
+    assert "profile" not in Page(document(one).to_html()).sections
     perfect = report_of(mleval.evaluate(y, y.astype(float), folds=np.arange(40) % 2))
-    assert "The mean F1 of an instance is" in render_run_markdown(perfect)
+    assert "The mean F1 of an instance is" in document(perfect).to_markdown()
 
 
 def test_the_hierarchy_is_shown_by_depth_and_path():
     report = hierarchical()
-    page = Page(render_run_html(report))
+    page = Page(document(report).to_html())
     text = page.section("hierarchy")
     assert "animal › cat" in text and "plant › rose" in text and "max distance" in text
     labels = report.ev.labels
@@ -115,40 +115,51 @@ def test_the_hierarchy_is_shown_by_depth_and_path():
 
 def test_the_summary_in_markdown():
     report = example()
-    text = render_run_markdown(report)
+    text = document(report).to_markdown()
     lines = text.splitlines()
-    assert lines[0] == "# BR on yeast" and "## Labels with the lowest F1" in lines
+    assert lines[0] == "# BR on yeast" and lines.index("### In numbers, the lowest F1 first") > lines.index("## Labels")
     rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
     assert len(rows) == len(report.ev.measures)
-    assert all(line.count("|") == 6 for line in rows)
+    assert all(line.count("|") == 7 for line in rows)
 
 
 def test_names_of_strangers_are_text_in_every_form():
     report = nasty()
-    page = render_run_html(report)
+    page = document(report).to_html()
     assert "<img" not in page and "\x1b" not in page and "\u202e" not in page
     parsed = Page(page)
     assert len(parsed.scripts) == 1 and terminal(NASTY[0]) in parsed.text
-    text = render_run_markdown(report)
+    text = document(report).to_markdown()
     assert "<img" not in text and "\x1b" not in text
-    for svg in (labels_figure(report.labels), profile_figure(report.profiles)):
+    for svg in report.figures.values():
         ET.fromstring(standalone(svg))
 
 
 def test_drawings_stand_alone():
     report = example()
-    for text in map(standalone, (labels_figure(report.labels), profile_figure(report.profiles))):
+    assert list(report.figures) == ["labels", "profile", "folds"]
+    for text in map(standalone, report.figures.values()):
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
         style = root.find("{*}style").text
         assert "--c0" in style and ".faccent" in style and "prefers-color-scheme:dark" in style and "body" not in style
 
 
+def test_an_evaluation_reports_itself():
+    report = example()
+    found = report.ev.report("BR", "yeast")
+    whole = found.to_dict()
+    assert whole["measures"] == report.means and whole["method"] == "BR" and whole["folds"]["0"] == report.ev.fold(0).measures
+    assert found.to_markdown().startswith("# BR on yeast") and "The mean F1 of an instance is" in str(found)
+    assert "evaluation.json" not in found.to_html() and "# Evaluation" in report.ev.fold(0).report().to_markdown()
+    assert r"\begin{table}" in found.to_latex() and len(found.render("csv").splitlines()) == len(report.means) + 1
+
+
 @pytest.fixture(scope="module")
 def pages():
     names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
     made = [example(), example(k=120, names=names), example(k=2, folds=2), hierarchical(), nasty()]
-    return [render_run_html(report) for report in made]
+    return [document(report).to_html() for report in made]
 
 
 @pytest.mark.browser

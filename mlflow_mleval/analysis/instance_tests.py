@@ -155,14 +155,14 @@ class InstanceTests(Reported):
         """The rows of `table`, separated ones first, then by the p-value of the permutation test."""
         return self.table.sort_values(["significant", "permutation_pvalue"], ascending=[False, True], kind="stable")
 
-    def verdict(self) -> str:
-        """What the tests say, in a sentence, and what they do not."""
+    def verdict(self, named: Callable[[Hashable], str] = str) -> str:
+        """What the tests say, in a sentence, and what they do not; `named` writes the names of methods."""
         apart = self.pairs[self.pairs["significant"]]
         on = f"{self.n_instances:,} instances" + (f" and {len(self.measures)} measures" if len(self.measures) > 1 else "")
         if len(self.pairs) == 1:
             row = self.pairs.iloc[0]
             are = "are" if row.significant else "are not"
-            found = f"{row.method_a} and {row.method_b} {are} separated on {on} (p={row.pvalue:.2g})"
+            found = f"{named(row.method_a)} and {named(row.method_b)} {are} separated on {on} (p={row.pvalue:.2g})"
         else:
             found = f"{len(apart)} of {len(self.pairs)} pairs are separated on {on}"
         return (

@@ -76,11 +76,8 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     \b
     Example:  mleval runs -n mystudy
     """
-    from mlflow_mleval.report.listings import render_runs
-
     chosen = opt.chosen_format(format, filename)
-    study = _study(choices, quiet)
-    write(render_runs(study, chosen, width()), filename, quiet)
+    write(_study(choices, quiet).report().render(chosen, width()), filename, quiet)
 
 
 @main.command()
@@ -92,9 +89,9 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     \b
     Example:  mleval measures --output csv
     """
-    from mlflow_mleval.report.listings import render_measures
+    from mlflow_mleval.report.content.listings import measures_document
 
-    write(render_measures(opt.chosen_format(format, filename), width()), filename, quiet)
+    write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
 
 
 @main.command()

@@ -50,7 +50,7 @@ def evaluate(
     Examples: mleval evaluate predictions.csv --method BR --dataset yeast -n mystudy
               mleval evaluate predicted.txt --truth true.txt --hierarchy edges.txt --count-root --method A --dataset news
     """
-    from mlflow_mleval.report.listings import render_evaluation
+    from mlflow_mleval.report.content.listings import evaluation_document
     from mlflow_mleval.training.files import evaluate_file
     from mlflow_mleval.training.log_evaluation import log_evaluation
 
@@ -67,4 +67,5 @@ def evaluate(
         hierarchy=found.hierarchy,
     )
     notes = [f"not used, because they hold neither truth nor predictions: {', '.join(found.ignored)}"] if found.ignored else []
-    write(render_evaluation(ev, {"method": method, "dataset": dataset, "run_id": run}, notes, chosen, width()), filename, quiet)
+    shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
+    write(shown.render(chosen, width()), filename, quiet)

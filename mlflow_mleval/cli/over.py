@@ -66,7 +66,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
 
 def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
     from mlflow_mleval.analysis.instance_tests import instance_tests
-    from mlflow_mleval.report.over_instances import render_instances
+    from mlflow_mleval.report.content.instances import instances_document
     from mlflow_mleval.study import left_out
     from mlflow_mleval.tracking.instance_tables import instances_of
     from mlflow_mleval.tracking.query import load_study
@@ -88,5 +88,5 @@ def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, 
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), drawn)
-    write(render_instances(found, absent, notes, origin, format, width()), filename, quiet)
+    write(instances_document(found, absent, notes, origin).render(format, width()), filename, quiet)
     return any(t.pairs["significant"].any() for t in found.values())

@@ -87,6 +87,7 @@ _LATEX = {
     MINUS: "$-$", NONE: r"\textendash{}", ELLIPSIS: r"\ldots{}", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$",
     "≥": r"$\geq$", "∞": r"$\infty$", "α": r"$\alpha$", "φ": r"$\phi$", "χ": r"$\chi$", "τ": r"$\tau$", "⁺": r"$^+$",
     "⁻": r"$^-$", "¹": r"$^1$", "²": r"$^2$", "Λ": r"$\Lambda$", "·": r"$\cdot$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "●": r"$\bullet$", "○": r"$\circ$",
 }
 
 

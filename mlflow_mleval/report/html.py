@@ -35,6 +35,15 @@ def render(document: Document, width: int = 100) -> str:
     )
 
 
+def standalone(svg: Svg) -> str:
+    """A drawing as a file of its own, with the colours of the page by day and by night."""
+    css = template_text("report.css")
+    colours, drawing = css[: css.index("*{")], css.split("\n\n")[1]
+    style = f"<style>{colours}{drawing}\nsvg{{background:var(--bg);font-family:system-ui,sans-serif}}</style>"
+    head, mark, rest = str(svg.__html__()).partition(">")
+    return f"{head}{mark}{style}{rest}"
+
+
 @cache
 def template_text(name: str) -> Markup:
     """A file beside the templates, such as the style sheet, as it is."""

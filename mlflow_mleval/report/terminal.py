@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
@@ -67,12 +68,14 @@ def grid(table: Table, width: int) -> list[str]:
     """The table in as many of its columns as there is room for, its notes, and how many rows are missing."""
     chosen, wide = fitting([c for c in table.columns if not c.drawn], width)
 
-    def line(cells: Sequence[str]) -> str:
-        texts = (pad(shorten(terminal(plain(t)), w), w, c.align) for t, w, c in zip(cells, wide, chosen, strict=True))
-        return (" " * GAP).join(texts).rstrip()
+    def row(cells: Sequence[str]) -> Iterator[str]:
+        parts = [wrap("", plain(t), w) if c.align == "wrap" else [shorten(terminal(plain(t)), w)]
+                 for t, w, c in zip(cells, wide, chosen, strict=True)]  # fmt: skip
+        for texts in zip_longest(*parts, fillvalue=""):
+            yield (" " * GAP).join(map(pad, texts, wide, (c.align for c in chosen))).rstrip()
 
-    lines = [line([c.head for c in chosen])] if any(c.head for c in chosen) else []
-    lines += map(line, zip(*(c.cells for c in chosen), strict=True))
+    rows = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
+    lines = [line for cells in (*rows, *zip(*(c.cells for c in chosen), strict=True)) for line in row(cells)]
     if table.left_out:
         lines.append(f"… and {table.left_out:,} more; --output csv lists all")
     notes = " ".join(filter(None, [*(c.note for c in chosen), table.note]))

@@ -22,9 +22,8 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.report.run.content import RunReport
-from mlflow_mleval.report.run.figures import standalone
-from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
+from mlflow_mleval.report.content.run import RunReport, document
+from mlflow_mleval.report.html import standalone
 from mlflow_mleval.tracking import schema
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
@@ -133,9 +132,10 @@ class RunContent:
     def files(self, tags: Mapping[str, str], instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
         report = self.report(tags)
+        shown = document(report)
         found = {
-            schema.ARTIFACT_REPORT: lambda: render_run_html(report),
-            schema.ARTIFACT_SUMMARY: lambda: render_run_markdown(report),
+            schema.ARTIFACT_REPORT: shown.to_html,
+            schema.ARTIFACT_SUMMARY: shown.to_markdown,
             schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table()),
             schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
@@ -150,8 +150,8 @@ class RunContent:
             found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
         if instances:
             found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
-        for name in report.drawings:
-            found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(lambda name: standalone(report.figures[name]), name)
+        for name, drawing in report.figures.items():
+            found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
         return found
 
     def report(self, tags: Mapping[str, str]) -> RunReport:

@@ -71,7 +71,7 @@ class BonferroniDunn(Nemenyi):
     control = True
     head = "p (Dunn)"
     summary = "the same for pairs with one control only"
-    sources = ("dunn", "demsar")
+    sources = ("Dunn 1961", "Demšar 2006")
 
     def run(self, tested: Tested) -> NemenyiResult:
         return bonferroni_dunn(tested.ranks, tested.control, tested.alpha)

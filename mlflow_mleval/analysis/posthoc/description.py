@@ -58,7 +58,7 @@ class Posthoc(ABC):
     column: ClassVar[str]
     sort: ClassVar[str]
     head: ClassVar[str]
-    #: What it does, and the keys of its sources among the references.
+    #: What it does, and its sources as they are cited: author and year.
     summary: ClassVar[str]
     sources: ClassVar[tuple[str, ...]]
 

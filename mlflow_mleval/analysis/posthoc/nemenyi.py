@@ -163,7 +163,7 @@ class Nemenyi(Posthoc):
     column = sort = "pvalue_nemenyi"
     head = "p (Nemenyi)"
     summary = "separates two methods whose mean ranks differ by the critical difference; holds α over all pairs"
-    sources = ("nemenyi", "demsar")
+    sources = ("Nemenyi 1963", "Demšar 2006")
 
     def run(self, tested: Tested) -> NemenyiResult:
         return nemenyi(tested.ranks, tested.alpha)

@@ -407,7 +407,7 @@ class Wilcoxon(Posthoc):
     column, sort = "pvalue_corrected", "pvalue"
     head = "p"
     summary = "tests a pair of methods by itself, exactly with ties and zeros"
-    sources = ("wilcoxon", "pratt", "benavoli")
+    sources = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
         return wilcoxon_pairs(tested.table, correction=tested.correction, control=tested.control, alpha=tested.alpha)

@@ -15,6 +15,7 @@ _DOCUMENTS = {
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",
     "Study": "listings",
+    "Evaluation": "run",
     "RunReport": "run",
 }
 
@@ -24,7 +25,7 @@ def document_of(result: Any, provenance: Mapping[str, Any] | None = None) -> Doc
 
     Parameters
     ----------
-    result : Comparison, FoldComparison, ProfileComparison, InstanceTests, Study or RunReport
+    result : Comparison, FoldComparison, ProfileComparison, InstanceTests, Study, Evaluation or RunReport
     provenance : mapping, optional
         What reproduces it.
     """

@@ -1,0 +1,94 @@
+"""Tests over instances as a document: every pair of methods on every measure, a test set after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.analysis.instance_tests import FEW, InstanceTests
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.content.doubts import doubts
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Text, listed, name
+from mlflow_mleval.report.numerals import pvalue, with_intervals
+
+#: Rows of a table on a terminal, and on a page.
+ROWS, ALL_ROWS = 30, 500
+
+KEYS = {
+    "over": "instances",
+    "datasets": "{dataset: {verdict, pairs, table, methods, measures, n_instances, alpha, n_draws, seed, warnings}}: the tests",
+    "absent": "{dataset: reason}: what could not be tested",
+    "doubts": "list of text: what a reader must know of the selected runs",
+    "provenance": "what reproduces it: command, versions, store, selection, run ids, seed, time",
+}
+
+
+def instances_document(
+    found: Mapping[str, InstanceTests], absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any]
+) -> Document:
+    """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about the study."""
+    shown = chain.from_iterable(_blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1))
+    lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
+    record = {"over": "instances", "datasets": {dataset: data(tests) for dataset, tests in found.items()}, "absent": absent,
+              "doubts": notes, "provenance": provenance}  # fmt: skip
+    return Document(
+        f"Tests over instances: {listed(found)}",
+        [Section("instances", "Over instances", [*shown]), *([doubts([*lost, *notes])] if lost or notes else []),
+         made_from(provenance)],
+        time=when(provenance), data=lambda: record, main="instances",
+        frames=lambda: {"instances": pd.concat({d: tests.table for d, tests in found.items()}, names=["dataset"]).reset_index(0)},
+    )  # fmt: skip
+
+
+def document(tests: InstanceTests, provenance: Mapping[str, Any]) -> Document:
+    """The tests of one set of instances."""
+    return Document(
+        "Tests over instances", [Section("instances", "Over instances", [*_blocks(tests)]), made_from(provenance)],
+        time=when(provenance), data=lambda: {**data(tests), "provenance": provenance},
+        frames=lambda: {"instances": tests.table}, main="instances",
+    )  # fmt: skip
+
+
+def data(tests: InstanceTests) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"verdict": tests.verdict(), **vars(tests)}
+
+
+def _blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None) -> list[Any]:
+    of, said = f" of {name(dataset)}" if dataset is not None else "", tests.verdict(name)
+    title = f"On {name(dataset)}" if dataset is not None else ""
+    blocks = [Text([said[:1].upper() + said[1:]], title=title, depth=ALWAYS),
+              _table(tests, f"instances-{key}", f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}")]  # fmt: skip
+    warned = Text(tests.warnings, role="points", title=f"Doubts about these verdicts{of}", depth=ALWAYS)
+    return [*blocks, warned] if tests.warnings else blocks
+
+
+def _table(tests: InstanceTests, key: str, caption: str) -> Table:
+    """One row a pair and measure, separated ones first."""
+    rows = tests.ordered.head(ALL_ROWS)
+    few = rows["wins"] + rows["losses"] <= FEW
+    apart = [("yes" if s else "no") + (f" {NOT_TRUSTED}" if f else "") for s, f in zip(rows["significant"], few, strict=True)]
+    counts = zip(rows["wins"], rows["ties"], rows["losses"], strict=True)
+    sign, ranks, permutation = ([pvalue(p, bare=True) for p in rows[f"{test}_corrected"]]
+                                for test in ("sign", "wilcoxon", "permutation"))  # fmt: skip
+    columns = [
+        Column("method", [*map(str, rows["method_a"])], "<", name=True),
+        Column("against", [*map(str, rows["method_b"])], "<", name=True),
+        Column("measure", [*rows["measure"]], "<"),
+        Column("mean difference", with_intervals(rows[["mean_difference", "low", "high"]].to_numpy()), keep=3,
+               note="Mean difference: positive where the first is better, with an interval that is not corrected."),
+        Column("permutation", permutation, keep=5,
+               note="p-values are corrected for the number of pairs and measures; permutation decides "
+               f"({tests.n_draws:,} draws, seed {tests.seed})."),
+        Column("separated", apart, "<",
+               note=f"{NOT_TRUSTED}: so few instances differ that they say little." if few.any() else ""),
+        Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in counts], keep=4),
+        Column("sign", sign, keep=1),
+        Column("signed rank", ranks, keep=2),
+    ]  # fmt: skip
+    return Table(columns, len(tests.table), caption=caption, key=key, depth=ALWAYS, most=ROWS)

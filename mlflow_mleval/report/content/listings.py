@@ -1,0 +1,154 @@
+"""What a selection of runs holds, which measures are known, and what became of one evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.naming import count, some
+from mlflow_mleval.report.content import run
+from mlflow_mleval.report.content.provenance import made_from, when
+from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Terms, Text, listed, name
+from mlflow_mleval.report.numerals import number
+from mlflow_mleval.study import Study
+
+#: More excluded runs than this are counted, not named; more runs than these are left to the data.
+SHOWN, ROWS = 10, 500
+#: What stands for a cell of the grid of results, by the status of its run.
+_SIGNS = {"dnf": ("·", "did not finish"), "complete": ("○", "without a value of some measure")}
+
+
+def document(study: Study, provenance: Mapping[str, Any]) -> Document:
+    """What a study holds: counts, the grid of results where it has gaps, what was left out, and one row a run."""
+    left: dict[tuple[str, str], list[str]] = {}
+    for gone in study.excluded:
+        left.setdefault((gone.kind, gone.reason), []).append(gone.name)
+    points = {"Left out": [f"{kind} {listed(names, SHOWN)}: {why}" for (kind, why), names in left.items()], "Notes": study.notes}
+    runs = _texts(study.runs)
+    sections = [
+        Section("study", "Study", [Terms(_facts(study), depth=ALWAYS)]),
+        *([Section("results", "Results by dataset", [_grid(study)])] if study.gaps() else []),
+        *(Section(title.lower().replace(" ", "-"), title, [Text(texts, role="points", depth=ALWAYS)])
+          for title, texts in points.items() if texts),
+        *([Section("runs", "Runs", [_rows(runs)])] if len(runs) else []),
+        *([made_from(provenance)] if provenance else []),
+    ]  # fmt: skip
+    return Document(f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}", sections,
+                    time=when(provenance), data=lambda: data(study), frames=lambda: {"runs": runs}, main="runs")  # fmt: skip
+
+
+def data(study: Study) -> dict[str, Any]:
+    """What JSON holds."""
+    runs = study.runs.astype(object).where(study.runs.notna(), None)
+    return {
+        "methods": study.methods,
+        "datasets": study.datasets,
+        "measures": [{"name": m, "direction": study.directions[m]} for m in study.measures],
+        "gaps": [{"dataset": d, "method": m} for d, m in study.gaps()],
+        "folds": None if study.folds is None else int(study.folds.groupby(level=[0, 1]).size().max()),
+        "runs": json.loads(runs.to_json(orient="records", date_format="iso")),
+        "excluded": study.excluded,
+        "notes": study.notes,
+        "source": study.source,
+    }
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    gaps, total = study.gaps(), len(study.datasets) * len(study.methods)
+    found = study.runs.get("conventions", pd.Series(dtype=str)).value_counts()
+    why = f"; the others: {text}" if (text := study.why_empty(gaps)) else ""
+    named = {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
+    return [
+        *((what, f"{len(names)}: {', '.join(map(name, names))}") for what, names in named.items()),
+        ("folds", _folds(study)),
+        ("conventions", ", ".join(f"{c} ({n})" for c, n in found.items()) or "none"),
+        ("results", f"{total - len(gaps)} of {total} cells{why}"),
+    ]
+
+
+def _folds(study: Study) -> str:
+    if study.folds is None or study.folds.empty:
+        return "none"
+    per_run = study.folds.groupby(level=[0, 1], sort=False).size()
+    low, high = per_run.min(), per_run.max()
+    return f"{low if low == high else f'{low} to {high}'} per run, in {len(per_run)} of {len(study.runs)} runs"
+
+
+def _grid(study: Study) -> Table:
+    """Which cells have a result, and why others have none."""
+    status, methods = study.statuses(), study.methods
+    none = ("–", "no run" if status else "no result")
+    sign = {cell: _SIGNS.get(status.get(cell), none) for cell in study.gaps()}
+    lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
+    used = [f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()]
+    marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]
+    columns = [
+        Column("dataset", study.datasets, "<", name=True),
+        Column("there", [f"{len(methods) - len(missing)} of {len(methods)}" for missing in lost]),
+        Column("results", marks, "<", keep=1, note=f"{', '.join(['● there', *used])}."),
+        Column("missing", [some(missing) for missing in lost], "wrap"),
+    ]
+    return Table(columns, things="datasets", depth=ALWAYS, most=len(marks))
+
+
+def _texts(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs as readers see them."""
+    return runs.astype(object).fillna("").map(lambda v: " ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+
+
+def _rows(runs: pd.DataFrame) -> Table:
+    """One row a run; where room lacks, it keeps method and dataset longest, then what comes first."""
+    columns = [
+        Column(c, [*runs[c].head(ROWS)], "<", keep=0 if c in ("dataset", "method") else len(runs.columns) - i,
+               name=c in ("dataset", "method"))
+        for i, c in enumerate(runs)
+    ]  # fmt: skip
+    return Table(columns, len(runs), things="runs")
+
+
+def measures_document() -> Document:
+    """The registry, a table a family, and the named sets."""
+    known = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
+    tables = []
+    for (family, source), members in groupby(known, key=lambda row: (row[0].family, row[0].source)):
+        rows = [(m.name, m.direction, span, m.summary) for m, span in members]
+        columns = map(Column, ("measure", "better", "range", "what it is"), zip(*rows, strict=True), ("<", "<", "<", "wrap"))
+        tables.append(Table([*columns], title=f"{family} ({source})", depth=ALWAYS, most=len(rows)))
+    sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
+    more = "Any other metric works once its direction is declared: --min NAME or --max NAME."
+    frame = pd.DataFrame([(m.name, m.direction, span, m.family, m.source, m.summary) for m, span in known],
+                         columns=["name", "better", "range", "family", "source", "definition"])  # fmt: skip
+    record = [{"name": m.name, "direction": m.direction, "low": m.range[0], "high": m.range[1], "family": m.family,
+               "source": m.source, "definition": m.summary} for m in MEASURES.values()]  # fmt: skip
+    first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
+    return Document(
+        "Measures",
+        [Section("measures", "Measures", [first, *tables]),
+         Section("sets", "Named sets for --measure and --exclude-measure", [sets, Text([more], depth=ALWAYS)])],
+        data=lambda: {"measures": record, "sets": SETS}, frames=lambda: {"measures": frame}, main="measures",
+    )  # fmt: skip
+
+
+def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
+    """One Evaluation in short: its measures, and what to know beside its own warnings.
+
+    Parameters
+    ----------
+    ev : Evaluation
+    about : mapping of str to str
+        What was evaluated, and where it is: method, dataset, run_id.
+    notes : sequence of str
+    """
+    report = run.RunReport.of(ev, about["method"], about["dataset"])
+    facts = Terms([*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))], depth=ALWAYS)
+    sections = [Section("evaluation", "Evaluation", [facts]), run.measures(report)]
+    if told := [*report.doubts(), *notes]:
+        sections.append(Section("notes", "Notes", [Text(told, role="points", depth=ALWAYS)]))
+    return Document(report.title, sections, data=lambda: {**about, **run.data(report), "warnings": [*ev.warnings, *notes]},
+                    frames=lambda: run.frames(report), main="measures")  # fmt: skip

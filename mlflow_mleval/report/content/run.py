@@ -1,0 +1,488 @@
+"""The report inside a run: what one method reached on one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.dependence import Profile
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.doubts import doubts
+from mlflow_mleval.report.document import (
+    ALWAYS,
+    PAGE,
+    Beside,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    listed,
+    name,
+)  # fmt: skip
+from mlflow_mleval.report.figures.profile_lines import profile_lines
+from mlflow_mleval.report.figures.run_folds import run_folds
+from mlflow_mleval.report.figures.run_labels import run_labels
+from mlflow_mleval.report.numerals import NONE, aligned, fixed, number, pvalue
+from mlflow_mleval.report.svg import TOP, Svg
+
+#: Of more labels than these, not every k of a loss profile is computed; of that many values of k stand in its table.
+_PARAMETERS, _SHOWN = 1_000, 30
+#: More rows than these are left to the files beside the report.
+_LABELS, _FOLDS, _ERRORS = 200, 30, 20
+#: What the lines of a profile are called.
+KINDS = {"soft": "scores", "hard": "label sets"}
+#: What the measures of a family look at.
+FAMILIES = {
+    "example": "label sets",
+    "label": "labels",
+    "ranking": "order of scores",
+    "dependence": "dependence",
+    "hierarchical-set": "classes and those above",
+    "hierarchical-pair": "distances",
+    "hierarchical-lca": "common ancestors",
+    "cost": "seconds",
+}
+#: The measures that lead, in the order of preference, and how a sentence begins that gives them.
+_LEADS = {
+    "f1": "The mean F1 of an instance is {}",
+    "h_f1": "The mean hierarchical F1 of an instance is {}",
+    "lca_f1": "The mean LCA-based F1 of an instance is {}",
+    "hamming_loss": "The share of wrong label cells is {}",
+}
+#: Of these the correlation over folds is shown.
+_COMMON = (
+    "f1", "micro_f1", "macro_f1", "hamming_loss", "subset_accuracy", "ranking_loss", "soft_subset_loss", "h_f1", "lca_f1",
+)  # fmt: skip
+_AGAIN = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.from_dict(json.load(open("evaluation.json")))'
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that the report of one run may say.
+
+    Attributes
+    ----------
+    ev : Evaluation
+    method, dataset : str
+        Empty where nobody says.
+    means : mapping of str to float
+        The values that count: means over folds where there are folds.
+    statistics : FoldStatistics or None
+        Of the folds, if there are at least two.
+    hierarchy : Hierarchy or None
+        The classes, to show labels by their place.
+    provenance : mapping of str to text
+        What reproduces it.
+    time : str
+        When it was made.
+    remarks : tuple of str
+        Further doubts.
+    portable : bool
+        Whether the Evaluation itself lies beside the report.
+    """
+
+    ev: Evaluation
+    method: str
+    dataset: str
+    means: Mapping[str, float]
+    statistics: FoldStatistics | None = None
+    hierarchy: Hierarchy | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    time: str = ""
+    remarks: tuple[str, ...] = ()
+    portable: bool = True
+
+    @classmethod
+    def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
+        """What an Evaluation by itself says, with folds as of one cross-validation."""
+        if not len(ev.folds):
+            return cls(ev, method, dataset, ev.measures, portable=False)
+        means = ev.folds.mean(skipna=False).dropna().to_dict()
+        return cls(ev, method, dataset, means, fold_statistics(ev.folds) if len(ev.folds) > 1 else None, portable=False)
+
+    @property
+    def title(self) -> str:
+        """What was evaluated on what."""
+        return " on ".join(map(name, filter(None, (self.method, self.dataset)))) or "Evaluation"
+
+    @property
+    def size(self) -> list[str]:
+        """How many instances, labels and folds."""
+        counts = {"instance": self.ev.total.n, "label": len(self.ev.label_names), "fold": len(self.ev.folds)}
+        return [count(n, what) for what, n in counts.items() if n]
+
+    @property
+    def decision(self) -> str:
+        """How labels were predicted, and under which conventions."""
+        cut = self.ev.threshold
+        rule = "label sets as given" if cut is None else f"labels with a score of at least {number(cut)}"
+        if isinstance(cut, tuple):
+            rule = "labels with a score of at least a threshold of their own"
+        return f"{rule}, conventions {self.ev.conventions}"
+
+    @property
+    def flat(self) -> bool:
+        """Whether label matrices were given, and not sets of classes."""
+        return "pred_sets" not in self.ev.inputs
+
+    @property
+    def lead(self) -> str | None:
+        """The measure that leads."""
+        return next((m for m in _LEADS if m in self.means), None)
+
+    @cached_property
+    def labels(self) -> pd.DataFrame:
+        """The labels that occur or are predicted, the worst first: lowest F1, then most instances."""
+        table = self.ev.labels
+        table = table[(table["support"] > 0) | (table["predicted"] > 0)]
+        return table.sort_values(["f1", "support"], ascending=[True, False], kind="stable")
+
+    @cached_property
+    def measures(self) -> pd.DataFrame:
+        """One row a measure in the registry's order: value, half the corrected interval, extremes over folds, all together."""
+        table = pd.DataFrame({"value": self.means, "whole": self.ev.measures}, index=list(self.ev.measures), dtype=float)
+        half = low = high = pd.Series(dtype=float)
+        if self.statistics is not None:
+            folds, found = self.ev.folds, self.statistics.table
+            half, low, high = found["corrected_high"] - found["mean"], folds.min(), folds.max()
+        return table.assign(half=half, low=low, high=high)
+
+    @cached_property
+    def profiles(self) -> dict[str, Profile]:
+        """The binomial loss profiles over all instances, by kind; none of class sets or of one label."""
+        n = len(self.ev.label_names)
+        if not self.flat or n < 2:
+            return {}
+        kinds = ["hard", "soft"] if self.ev.total.errors is not None else ["hard"]
+        ks = np.unique(np.linspace(1, n, min(n, _PARAMETERS)).round().astype(int))
+        return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
+
+    @cached_property
+    def figures(self) -> dict[str, Svg]:
+        """The drawings by name, as far as there is something to draw."""
+        found: dict[str, Svg] = {}
+        if len(self.labels):
+            found["labels"] = run_labels(self.labels)
+        if self.profiles:
+            curves = {KINDS[k]: pd.DataFrame({"loss": p.losses}, p.parameters) for k, p in self.profiles.items()}
+            found["profile"] = profile_lines(pd.concat(curves).assign(low=np.nan, high=np.nan), "binomial", "Loss profile")
+        bounded = [m for m in self.ev.folds if MEASURES[m].range == (0, 1)]
+        if self.statistics is not None and bounded:
+            found["folds"] = run_folds(self.ev.folds[bounded], self.means)
+        return found
+
+    def doubts(self) -> list[str]:
+        """What a reader must know before believing the numbers."""
+        found = [*self.remarks, *map(_sentence, self.ev.warnings)]
+        if self.statistics is not None:
+            found += map(_sentence, self.statistics.warnings)
+            if left := self.statistics.left_out:
+                found.append(f"Some fold does not give {listed(left)}: no mean over folds is told.")
+        if len(self.ev.folds) and self.flat:
+            total = self.ev.total.by_label[2]
+            if without := int(np.any([(s.by_label[2] == 0) & (total > 0) for s in self.ev.sums.values()], axis=0).sum()):
+                found.append(
+                    f"Of the labels that occur in the data, {without:,} lack any instance in at least one fold; what they count "
+                    "in that fold's macro averages is convention."
+                )
+        return [*found, *(f"Not computed, for {reason}: {listed(ms, 8)}." for reason, ms in self._absent().items())]
+
+    def _absent(self) -> dict[str, list[str]]:
+        """Measures that are missing against expectation, by reason; nobody expects hierarchical ones without a hierarchy."""
+        reasons: dict[str, list[str]] = {}
+        for m, reason in self.ev.absent.items():
+            family = MEASURES[m].family
+            expected = family in ("ranking", "dependence") if self.flat else False
+            if expected or (self.ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason):
+                reasons.setdefault(reason, []).append(m)
+        return reasons
+
+    def place(self, label: Hashable) -> list[Hashable]:
+        """Where a label stands in the hierarchy: a path from a root down to it."""
+        path = [label]
+        while parents := self.hierarchy.parents(path[-1]):
+            path.append(min(parents, key=str))
+        return path[::-1]
+
+
+def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | None = None) -> Document:
+    """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
+    if isinstance(report, Evaluation):
+        report = RunReport.of(report, **(provenance or {}))
+    makers = (_summary, _doubts, measures, _labels, _profile, _hierarchy, _folds, _provenance)
+    return Document(
+        report.title, [section for make in makers if (section := make(report)) is not None],
+        about=" · ".join(filter(None, [*report.size, report.decision, report.time])), time=report.time,
+        data=lambda: data(report), frames=lambda: frames(report), main="measures",
+    )  # fmt: skip
+
+
+def data(report: RunReport) -> dict[str, Any]:
+    """What JSON holds."""
+    ev = report.ev
+    folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
+    about = {"method": report.method, "dataset": report.dataset, **ev.statistics, "conventions": ev.conventions}
+    return {**about, "measures": report.means, "folds": folds, "absent": ev.absent, "warnings": list(ev.warnings)}
+
+
+def frames(report: RunReport) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
+    found = {"measures": pd.DataFrame(rows, columns=["measure", "value", "better", "family"])}
+    return found | {"labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
+
+
+def _summary(report: RunReport) -> Section:
+    """The answer in a few sentences, the most important first."""
+    found = [*_lead(report), *_cardinality(report), *_lowest(report), *_rise(report), *_extremes(report)]
+    return Section("verdict", "In short", [Text(found or ["No measure could be computed."], role="lead", depth=ALWAYS)])
+
+
+def _lead(report: RunReport) -> list[str]:
+    means, parts = report.means, []
+    if report.lead:
+        value, half = means[report.lead], report.measures.loc[report.lead, "half"]
+        interval = " (95% interval {} to {})".format(*aligned([value - half, value + half])) if half >= 0 else ""
+        parts.append(_LEADS[report.lead].format(number(value) + interval))
+    exact = means.get("subset_accuracy", means.get("exact_match"))
+    if exact is not None:
+        parts.append(f"{_percent(exact)} of the label sets are exactly right")
+    if "hamming_loss" in means and report.lead != "hamming_loss":
+        parts.append(f"{_percent(means['hamming_loss'])} of the single labels are wrong")
+    return ["; ".join(parts) + "."] if parts else []
+
+
+def _cardinality(report: RunReport) -> list[str]:
+    found, means = report.ev.statistics, report.means
+    true, pred = found["cardinality_true"], found["cardinality_pred"]
+    text = f"On average {number(pred, 3)} labels of an instance are predicted where {number(true, 3)} are true"
+    names = ("micro_precision", "micro_recall") if "micro_recall" in means else ("micro_h_precision", "micro_h_recall")
+    if all(m in means for m in names):
+        right, found_ = (_percent(means[m]) for m in names)
+        text += f"; {right} of the predicted labels are right, and {found_} of the true ones are predicted"
+    return [text + "."]
+
+
+def _lowest(report: RunReport) -> list[str]:
+    table = report.labels[report.labels["support"] > 0]
+    if len(table) < 2:
+        return []
+    never = int((table["tp"] == 0).sum())
+    named = [f"{name(label)} ({number(row['f1'], 3)})" for label, row in table.head(3).iterrows()]
+    text = f"The labels with the lowest F1 are {', '.join(named)}"
+    if never:
+        text += f"; {count(never, 'label')} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found"
+    return [text + "."]
+
+
+def _rise(report: RunReport) -> list[str]:
+    if not report.profiles:
+        return []
+    kind, profile = next(iter(report.profiles.items()))
+    text = (
+        f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} "
+        "(subset 0/1) as more labels have to be right together"
+    )
+    if (gain := profile.relative_gain) == gain:
+        text += (
+            f". On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same "
+            f"ones (100%) it stands at {_percent(gain)}"
+        )
+    return [text + "."]
+
+
+def _extremes(report: RunReport) -> list[str]:
+    if report.statistics is None or report.lead is None:
+        return []
+    column = report.ev.folds[report.lead]
+    low, high = aligned([column.min(), column.max()])
+    ends = [column.idxmax(), column.idxmin()]
+    best, worst = ends[::-1] if MEASURES[report.lead].direction == "min" else ends
+    text = f"Over {len(column)} folds {report.lead} lies between {low} and {high}"
+    return [f"{text}: best in fold {name(best)}, worst in fold {name(worst)}."]
+
+
+def _doubts(report: RunReport) -> Section | None:
+    return doubts(found) if (found := report.doubts()) else None
+
+
+def measures(report: RunReport) -> Section:
+    """Every measure, with what the folds say of it."""
+    table, folds = report.measures, report.statistics
+    cells = zip(*map(aligned, table[["value", "half", "low", "high", "whole"]].to_numpy()), strict=True)
+    value, half, low, high, whole = cells if len(table) else [()] * 5
+    columns = [
+        Column("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index], "<", name=True),
+        Column("value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."),
+    ]
+    if folds is not None:
+        note = (
+            f"Mean over {count(folds.n_folds, 'fold')} with a 95% interval that allows for training data they share; smallest "
+            "and largest fold; value over all instances together."
+        )
+        columns += [
+            Column("95%", ["" if h == NONE else f"± {h}" for h in half], keep=4, note=note),
+            Column("folds", ["" if a == NONE else f"{a} – {b}" for a, b in zip(low, high, strict=True)], keep=3),
+            Column("all instances", whole, keep=1),
+        ]
+    columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
+    shown = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
+    return Section("measures", "Measures", [shown], hint=f"{len(table)} of them, with directions")
+
+
+def _labels(report: RunReport) -> Section | None:
+    table = report.labels
+    if table.empty:
+        return None
+    first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {len(table):,} labels. "
+    silent = len(report.ev.label_names) - len(table)
+    left = f" Not drawn: {count(silent, 'label')} without a true or predicted instance." if silent else ""
+    caption = (
+        f"{first}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
+        f" the lowest F1 first.{left}"
+    )
+    shown = table.head(_LABELS)
+    columns = [
+        Column("label", [*map(str, shown.index)], "<", name=True),
+        *(Column(c, [f"{n:,.0f}" for n in shown[c]]) for c in ("support", "tp", "fp", "fn", "tn")),
+        *(Column(c.replace("f1", "F1"), [fixed(v, 3) for v in shown[c]]) for c in ("precision", "recall", "f1")),
+    ]
+    numbers = Table(columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True)
+    return Section("labels", "Labels", [Figure(report.figures["labels"], caption, numbers)],
+                   hint="the worst first, with confusion counts")  # fmt: skip
+
+
+def _profile(report: RunReport) -> Section | None:
+    profiles = report.profiles
+    if not profiles:
+        return None
+    words = [
+        f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise {number(p.slope)}."
+        for kind, p in profiles.items()
+    ]
+    caption = (
+        "Binomial loss: the mean over all sets of k labels of the largest error in the set. At k = 1 it is the Hamming loss, at"
+        f" k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the more the errors fall on the same"
+        f" instances. {' '.join(words)}"
+    )
+    ks = next(iter(profiles.values())).parameters
+    at = np.unique(np.linspace(0, len(ks) - 1, min(len(ks), _SHOWN)).round().astype(int))
+    lines = [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
+    table = Table([Column("k", [*map(str, ks[at])], "<"), *lines], title="In numbers", folded=True, depth=PAGE)
+    figure = Figure(report.figures["profile"], caption, table)
+    return Section("profile", "Loss profile", [figure], hint="from Hamming to subset 0/1")
+
+
+def _hierarchy(report: RunReport) -> Section | None:
+    """The hierarchical measures' own view: how far the classes reach, level by level, and where the errors lie."""
+    if report.ev.hierarchy is None:
+        return None
+    options = [(key.replace("_", " "), str(value)) for key, value in report.ev.hierarchy.items()
+               if key != "hierarchy" and value is not None]  # fmt: skip
+    blocks: list[Any] = [] if report.hierarchy is None else [_levels(report)]
+    blocks.append(Terms(options, title="Options of the hierarchical measures"))
+    return Section("hierarchy", "Hierarchy", blocks, hint="classes by level, and where the errors lie")
+
+
+def _levels(report: RunReport) -> Beside:
+    table = report.labels
+    paths = {label: report.place(label) for label in table.index}
+    counted = table.assign(classes=1).groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]].sum()
+    tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
+    counted.insert(1, "support", tp + fn)
+    rates = pd.DataFrame({"precision": tp / (tp + fp), "recall": tp / (tp + fn), "F1": 2 * tp / (2 * tp + fp + fn)})
+    rates = zip(*(aligned(row, 3) for row in rates.to_numpy()), strict=True)
+    by_depth = Table(
+        [Column("depth", [*map(str, counted.index)], "<"),
+         *(Column(c, [f"{v:,.0f}" for v in counted[c]]) for c in counted),
+         *(Column(head, cells) for head, cells in zip(("precision", "recall", "F1"), rates, strict=True))],
+        title="By depth", depth=PAGE,
+        note="1 is a root. Classes as they were assigned, without those above them; sums over instances.",
+    )  # fmt: skip
+    most = table.assign(errors=table["fp"] + table["fn"]).sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
+    heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
+    columns = [Column(head, [f"{v:,.0f}" for v in most[c]]) for c, head in heads.items()]
+    classes = Column("class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<")
+    return Beside([by_depth], [Table([classes, *columns], title="Classes with the most errors", depth=PAGE)])
+
+
+def _folds(report: RunReport) -> Section | None:
+    if report.statistics is None:
+        return None
+    folds = report.ev.folds
+    shown = folds.head(_FOLDS)
+    columns = [
+        Column("fold", [*map(str, shown.index)], "<", name=True),
+        Column("instances", [f"{n:,}" for n in report.ev.fold_sizes[shown.index]]),
+        *(Column(name(m), aligned(shown[m])) for m in shown),
+    ]
+    table = Table(columns, len(folds), title="All in numbers", things="folds", folded=True, depth=PAGE)
+    others = [m for m in folds if MEASURES[m].range != (0, 1)]
+    left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
+    drawn = report.figures.get("folds")
+    blocks: list[Any] = [table if drawn is None else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)]
+    blocks += [*_correlations(report.statistics), Text([_normality(report.statistics)], role="note", depth=PAGE)]
+    return Section("folds", "Folds", blocks, hint=f"{len(folds)} of them, a dot each")
+
+
+def _correlations(folds: FoldStatistics) -> list[Table]:
+    """How a few measures move together from fold to fold."""
+    varying = folds.correlation.columns[folds.correlation.notna().any()]
+    chosen = [m for m in _COMMON if m in varying]
+    if len(chosen) < 2:
+        return []
+    columns = [Column(name(m), [fixed(v, 2) for v in folds.correlation.loc[chosen, m]]) for m in chosen]
+    note = "Of the measures in common use; statistics.json holds all."
+    columns.insert(0, Column("measure", chosen, "<", name=True))
+    return [Table(columns, title=f"Correlation over {folds.n_folds} folds", note=note, folded=True, depth=PAGE)]
+
+
+def _normality(folds: FoldStatistics) -> str:
+    """Mardia's test of the folds in a sentence."""
+    test = folds.mardia
+    if test is None:
+        return f"Mardia's test of multivariate normality was not made: {folds.no_mardia}"
+    verdict = "do not look" if test.pvalue < 0.05 else "may well be"
+    text = f"By Mardia's test the folds' {listed(test.measures)} {verdict} multivariate normal ({pvalue(test.pvalue)})."
+    return " ".join([text, *(_sentence(warning.rstrip(".")) for warning in test.warnings)])
+
+
+def _provenance(report: RunReport) -> Section:
+    rows = [(what, name(given, 80)) for what, given in (("method", report.method), ("dataset", report.dataset)) if given]
+    rows += [("predicted", report.decision), *((key, name(value, 120)) for key, value in report.provenance.items())]
+    again = Text([_AGAIN], role="pre", title="To read evaluation.json back", folded=True, depth=PAGE)
+    known = [MEASURES[m] for m in report.ev.measures]
+    columns = [
+        Column("measure", [m.name for m in known], "<", name=True),
+        Column("better", [m.arrow for m in known], "^"),
+        Column("what it is", [m.summary for m in known], "wrap"),
+        Column("after", [m.source for m in known], "wrap"),
+    ]
+    definitions = Table(columns, title="What the measures are", folded=True, depth=PAGE)
+    blocks = [Terms(rows), *([again] if report.portable else []), definitions]
+    return Section("provenance", "Provenance", blocks, hint="data, conventions, versions")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+def _percent(share: float) -> str:
+    """A share to read.
+
+    >>> _percent(0.1234), _percent(0.00012), _percent(1.0)
+    ('12.3%', '0.012%', '100%')
+    """
+    return f"{number(100 * share, 3 if share >= 0.001 else 2)}%"

@@ -1,0 +1,48 @@
+"""What becomes of each label of one run."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mlflow_mleval.report.numerals import fixed
+from mlflow_mleval.report.svg import TOP, WIDTH, Scale, Svg, room_for, text_width
+
+ROW = 19
+#: What becomes of an instance that has a label or is predicted to: count, class of the bar, its opacity, words.
+_PARTS = (("tp", "faccent", None, "found"), ("fn", "faccent", 0.28, "missed"), ("fp", "fneg", None, "predicted wrongly"))
+
+
+def run_labels(labels: pd.DataFrame) -> Svg:
+    """What becomes of each label: the instances where it is true or predicted, in shares: found, missed, predicted wrongly.
+
+    Parameters
+    ----------
+    labels : pandas.DataFrame
+        tp, fn, fp, support, f1 by label, in the order to draw. The first thirty are drawn.
+    """
+    drawn = labels.iloc[:TOP]
+    room = room_for(drawn.index, 180) + 10
+    x = Scale(0, 1, room, WIDTH - 118)
+    rows = drawn.to_dict("records")
+    told = [", ".join(f"{row[column]:,.0f} {text}" for column, _, _, text in _PARTS) for row in rows]
+    words = "; ".join(f"{label}: {text}" for label, text in zip(drawn.index, told, strict=True))
+    svg = Svg("What becomes of each label", f"{words}.", 24 + ROW * len(drawn) + 6)
+    at = x.start
+    for _, class_, opacity, text in _PARTS:
+        svg.rect(at, 3, 10, 10, class_, fill_opacity=opacity)
+        svg.text(at + 14, 12, text, "muted")
+        at += 14 + text_width(text) + 12
+    svg.text(WIDTH - 58, 12, "F1", "muted", "end")
+    svg.text(WIDTH, 12, "support", "muted", "end")
+    for i, (label, row) in enumerate(zip(drawn.index, rows, strict=True)):
+        top = 22 + i * ROW
+        svg.name(room - 8, top + 12, label, room - 8, anchor="end")
+        start, whole = 0.0, max(row["tp"] + row["fn"] + row["fp"], 1)
+        for column, class_, opacity, _ in _PARTS:
+            if n := row[column]:
+                svg.rect(x(start), top, x(start + n / whole) - x(start), ROW - 5, class_, fill_opacity=opacity)
+            start += n / whole
+        svg.rect(room, top, x.stop - room, ROW - 5, None, fill_opacity=0, tip=f"{label}: {told[i]}")
+        svg.text(WIDTH - 58, top + 12, fixed(row["f1"], 3), anchor="end")
+        svg.text(WIDTH, top + 12, f"{row['support']:,.0f}", "muted", "end")
+    return svg
