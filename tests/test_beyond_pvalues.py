@@ -1,14 +1,11 @@
 """Beyond p-values: the parts agree with the functions behind them, and reports say what they hold and what is absent."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
 from fold_cases import fold_study, three_methods
-from mlflow_mleval.report.bundle import render
-from mlflow_mleval.report.certainty_text import _probability, certainty_sentences, pairs_table, ranks_table
-from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.folds_text import NOT_TRUSTED
 from report_cases import NASTY, nasty, study_of
 
 from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
@@ -16,6 +13,10 @@ from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import rank_confidence
+from mlflow_mleval.report.content.beyond import _probability, pairs_table, ranks_table, section, sentences
+from mlflow_mleval.report.content.comparison import document
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.document import Terms, plain
 
 
 def cells(table, head: str) -> list[str]:
@@ -29,9 +30,9 @@ def four():
 
 def test_over_datasets_the_parts_are_those_of_their_functions(four):
     found, table = four.beyond, four.table[four.order]
-    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table)
+    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_draws=BAYES_DRAWS).table)
     pd.testing.assert_frame_equal(found.plan.table, plan(table).table)
-    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, direction="min").table)
+    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, minimize=True).table)
     assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
 
 
@@ -55,7 +56,7 @@ def test_one_dataset_says_what_is_absent_and_still_tells_about_its_folds():
     c = compare(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.1)}, split_digest="x", n_train=90, n_test=10), rope=0.01)
     row = c.beyond.by_fold["birds"]["recall"].bayes.table.loc[0]
     assert c.beyond.bayes is None and row["method_a"] == "b" and row["decision"] == "a"
-    said = " ".join(certainty_sentences(c))
+    said = plain(" ".join(sentences(c)))
     assert "Not computed: Bayesian signed ranks, Equivalence, Planning and Possible ranks (1 dataset" in said
 
 
@@ -72,10 +73,10 @@ def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
 
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
-    table = pairs_table(four.beyond, four.order[::-1], "f1")
+    table = pairs_table(four.beyond, four.order[::-1], "f1", "")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
-        a, b, difference, first, _, second, decided, *_ = by_pair[frozenset((row.method_a, row.method_b))]
+        a, b, difference, decided, first, _, second, *_ = by_pair[frozenset((row.method_a, row.method_b))]
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")
@@ -85,7 +86,7 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
 
 def test_decisions_on_a_handful_of_datasets_are_marked():
     c = compare(study_of(3, 3, gap=0.05), on="f1", rope=0.01)
-    table = pairs_table(c.beyond, c.order, "f1")
+    table = pairs_table(c.beyond, c.order, "f1", "")
     assert all(NOT_TRUSTED in text for text in cells(table, "decided"))
 
 
@@ -94,16 +95,21 @@ def test_ranks_stand_beside_ranks_over_folds():
     assert [c.head for c in table.columns] == ["method", "mean rank", "possible ranks", "ranks over folds", "first in"]
 
 
+def test_what_does_not_matter_has_one_name(four):
+    assert plain(sentences(four)[0]) == "Differences of f1 up to 0.01 count as too small to matter."
+    terms = next(block for block in section(four).blocks if isinstance(block, Terms))
+    assert "rope" in dict(terms.rows) and not re.search(r"\b(limit|margin)\b", str(terms.rows))
+
+
 def test_json_and_page_hold_it_and_are_silent_where_nothing_was_asked(four):
-    record = json.loads(json.dumps(as_dict(four), allow_nan=False))["beyond"]
+    record = json.loads(four.report().render("json"))["beyond"]
     assert record["rope"] == 0.01 and len(record["bayes"]["table"]) == 6 and record["bootstrap"] is None
-    assert 'id="certainty"' in render(four, {}, what="report", format="html")
-    assert "Beyond p-values" in render(four, {}, what="pairs", format="table")
-    plain = compare(study_of(3, 4))
-    assert as_dict(plain)["beyond"] is None and 'id="certainty"' not in render(plain, {}, what="report", format="html")
+    assert 'id="beyond"' in four.report().to_html()
+    assert "Beyond p-values" in document(four, {}, "pairs").to_text()
+    nothing = compare(study_of(3, 4))
+    assert nothing.report().to_dict()["beyond"] is None and 'id="beyond"' not in nothing.report().to_html()
 
 
 def test_names_of_strangers_are_text():
-    c = nasty(rope=0.01)
-    page = render(c, {}, what="report", format="html")
+    page = nasty(rope=0.01).report().to_html()
     assert all(name not in page for name in NASTY if "<" in name)

@@ -84,6 +84,16 @@ def test_the_best_epoch_is_evaluated_and_said_to_be_chosen(client, measure):
     assert "chosen among 5 candidates by these very results" in summary
 
 
+def test_of_epochs_that_are_equally_good_the_first_is_taken(client):
+    y, scores = epochs()
+    scores = [scores[0], scores[3], scores[3] + 0.001, scores[1]]  # the second and the third predict the same labels
+    log = EpochLog(**NAMES, best_by="micro_f1")
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == "1"
+    assert log.evaluation.measures == mleval.evaluate(y, scores[1]).measures
+
+
 def test_chosen_measures_and_epochs_only(client):
     y, scores = epochs(6)
     with mlflow.start_run() as run:

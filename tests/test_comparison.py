@@ -1,5 +1,7 @@
 """The Comparison: which test may speak, what it says, and the doubts beside it."""
 
+import sys
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -115,3 +117,64 @@ def test_measures_that_rank_alike_have_tau_one():
     assert found.concordance.loc["f1", "hamming_loss"] == pytest.approx(1)
     assert found.concordance.loc["fused", "f1"] == pytest.approx(1)
     assert list(found.measure_tests.leader) == ["m0", "m0"]
+
+
+def test_leaders_that_tie_are_all_named():
+    frame = pd.DataFrame({"dataset": ["d"] * 3 + ["e"] * 3, "method": list("abc") * 2, "f1": [0.5, 0.4, 0.1, 0.4, 0.5, 0.1]})
+    found = compare(Study.from_frame(frame), on="f1")
+    assert found.leaders == ["a", "b"] and found.compared == "f1" and compare(study_of(3, 4)).compared == "net flow φ"
+    assert found.ranking["position"].tolist() == [1, 1, 3]
+
+
+def test_the_plane_needs_three_measures_and_methods():
+    assert compare(study_of(3, 4)).plane is None and compare(study_of(2, 4)).plane is None
+    frame = study_of(3, 4).values.assign(recall=lambda t: t["f1"] ** 2).reset_index()
+    found = compare(Study.from_frame(frame))
+    assert list(found.plane.measures.index) == ["f1", "hamming_loss", "recall"]
+    mean = sum(r.unicriterion for r in found.fusion.results.values()) / 4
+    pd.testing.assert_frame_equal(found.mean_flows, mean)
+
+
+def test_the_partial_order_goes_by_mean_flows():
+    found = compare(study_of(4, 3, gap=0.02))
+    flows = found.fusion.ranking
+    for a in flows.index:
+        for b in flows.index.drop(a):
+            plus, minus = (flows.loc[a, f"phi_{side}"] - flows.loc[b, f"phi_{side}"] for side in ("plus", "minus"))
+            word = "R" if plus * minus > 0 else "P" if plus > 0 or minus < 0 else "-"
+            assert found.partial_order.loc[a, b] == word
+
+
+def test_long_tables_hold_every_cell_once():
+    found = compare(study_of(3, 4))
+    assert len(found.values_long) == 24 and len(found.weights_long) == 8 and len(found.by_dataset) == 12
+    assert found.weights_long.groupby("dataset")["weight"].sum().to_numpy() == pytest.approx(1)
+    assert found.correlations["redundant"].tolist() == (found.correlations["correlation"] > 0.9).tolist()
+
+
+def test_what_the_lead_survives_is_what_the_scenarios_say():
+    study = study_of(4, 7, gap=0.004, measures=("f1", "hamming_loss"))
+    values = study.values.copy()
+    values.loc[("d0", "m1")] = np.nan
+    found = compare(Study(values, study.directions, "worst"), stability=True, n_resamples=20)
+    said = found.survivals()
+    others = {key: part for key, part in found.scenarios.items() if not part["chosen"].all()}
+    lost = {}
+    for key, part in others.items():
+        ranks = part.set_index("method")["mean_rank"].dropna()
+        if (first := ranks.index[ranks <= ranks.min() + 1e-9].tolist()) != [found.leader]:
+            lost[key] = first
+    assert said.functions == sum(key[0] == "function" for key in others)
+    assert said.lost_functions == [key[1:3] for key in lost if key[0] == "function"]
+    assert said.policies == 2 and list(said.lost_policies) == [key[3] for key in lost if key[0] == "policy"]
+    assert said.methods == 3 and said.lost_methods == found.stability.leave_one_out.winner_changes
+    assert set(said.rivals) == {m for first in lost.values() for m in first if m != found.leader} | {*said.lost_methods.values()}
+    assert next(iter(found.scenarios.values()))["chosen"].all() and compare(study_of(3, 4)).survivals() is None
+
+
+def test_a_report_is_made_by_the_layer_of_reports(monkeypatch):
+    asked = []
+    content = types.SimpleNamespace(document_of=lambda result, provenance: asked.append((result, provenance)) or "document")
+    monkeypatch.setitem(sys.modules, "mlflow_mleval.report.content", content)
+    found = compare(study_of(2, 2))
+    assert found.report() == found.report({"seed": 0}) == "document" and asked == [(found, None), (found, {"seed": 0})]

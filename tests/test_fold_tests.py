@@ -253,6 +253,15 @@ class TestCompareFolds:
         assert "may be repeated" in found.pairs["doubts"].iloc[0]
         assert any("sizes of the folds are not recorded" in w for w in found.warnings)
 
+    @pytest.mark.parametrize(("n_folds", "trusted"), [(4, False), (5, True)])
+    def test_verdicts_on_few_degrees_of_freedom_are_marked(self, n_folds, trusted):
+        values = np.random.default_rng(0).normal(size=(3, n_folds, 2))
+        known = {"split_digest": "s", "n_train": 10 * (n_folds - 1), "n_test": 10}
+        found = compare_folds(study_of(values, methods=list("abc"), **known), "birds", ["precision", "recall"])
+        assert found.tests.df == (2, n_folds - 2) and found.pairs["reliable"].all() == trusted
+        said = any(f"leave too few degrees of freedom ({n_folds - 2})" in text for text in found.pairs["doubts"])
+        assert said != trusted
+
     def test_folds_that_are_no_pairs_are_refused_and_an_unpaired_test_offered(self):
         study = study_of(split_digest=["s", "s", "other", "s"], n_train=90, n_test=10)
         found = compare_folds(study, "birds")

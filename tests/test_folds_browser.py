@@ -16,7 +16,7 @@ MANY = {f"method_with_a_long_name_{i}": (0.004 * i, -0.003 * i, 0.001 * i) for i
 def pages() -> list[str]:
     nasty = {name: (0.02 * i, -0.01 * i) for i, name in enumerate(NASTY)}
     studies = (three_methods(), fold_study(MANY, ("precision", "recall", "f1"), split_digest="x"), fold_study(nasty))
-    return [render(compare(s, rope=0.01, seed=0), {}, what="report", format="html") for s in studies]
+    return [compare(s, rope=0.01, seed=0).report().to_html() for s in studies]
 
 
 @pytest.mark.parametrize("width", [320, 600, 1400])

@@ -10,26 +10,34 @@ import numpy as np
 import pandas as pd
 import pytest
 from fold_cases import fold_study, three_methods
-from mlflow_mleval.report.bundle import data_files, render
-from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.folds_text import (
-    NOT_TRUSTED,
-    explain,
-    fold_frames,
-    means_table,
-    overview_table,
-    pairs_table,
-    sentences,
-)
-from mlflow_mleval.report.over_folds import render_folds
-from mlflow_mleval.report.words import verdict
 from report_cases import NASTY
 from test_figures import outside, parse, texts
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.content.folds import (
+    folds_document,
+    frames,
+    means_table,
+    overview_table,
+    pairs_table,
+    sentences,
+    words,
+)
+from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
+from mlflow_mleval.report.formats import FORMATS
+
+
+def told(found) -> str:
+    return plain(" ".join(sentences(found)))
+
+
+def answered(c) -> str:
+    return plain(" ".join(s.text for s in verdict(c)))
 
 
 def cells(table, head: str) -> list[str]:
@@ -38,7 +46,7 @@ def cells(table, head: str) -> list[str]:
 
 def test_sentences_say_what_the_tests_find():
     found = compare_folds(three_methods(), "birds")
-    said = " ".join(sentences(found))
+    said = told(found)
     assert "separates 2 of 3 pairs" in said and "10 folds, 3 methods, tested on precision and recall together" in said
     assert "Not separated from each other: CC and BR. LP is separated from all others." in said
     assert f"holds {found.learned.shares.iloc[0]:.0%} of what separates them" in said or "more than 99%" in said
@@ -56,6 +64,7 @@ def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
         else:
             assert carried == ""
     assert [text.split()[0] for text in cells(table, "separated")] == ["yes", "yes", "no"]
+    assert [c.head for c in table.columns][2:5] == ["T²", "p (Holm)", "separated"]
 
 
 def test_a_combination_is_named_where_no_measure_carries_the_difference():
@@ -78,10 +87,10 @@ def test_intervals_stand_beside_every_mean():
 def test_the_overview_says_once_what_all_datasets_share():
     folds = {dataset: compare_folds(three_methods(), dataset) for dataset in ("birds", "flags")}
     table = overview_table(folds)
-    assert [c.head for c in table.columns] == ["dataset", "MANOVA p", "pairs separated", "uncorrected", "doubt"]
-    assert table.columns[0].note == "On every dataset: 10 folds, 3 methods, precision and recall."
+    assert [c.head for c in table.columns] == ["dataset", "pairs separated", "doubt", "uncorrected", "MANOVA p"]
+    assert plain(table.columns[0].note) == "On every dataset: 10 folds, 3 methods, precision and recall."
     folds["flags"] = compare_folds(three_methods(), "flags", ["precision"])
-    assert cells(overview_table(folds), "measures") == ["precision and recall", "precision"]
+    assert [*map(plain, cells(overview_table(folds), "measures"))] == ["precision and recall", "precision"]
 
 
 def test_many_groups_are_counted_not_listed():
@@ -89,22 +98,22 @@ def test_many_groups_are_counted_not_listed():
     found = compare_folds(fold_study(shifts, split_digest="x", n_train=90, n_test=10), "birds", ["precision", "recall"])
     groups = [g for g in found.cliques if len(g) > 1]
     said = f"The methods form {len(groups)} groups of up to {max(map(len, groups))} in which no two are separated"
-    assert len(groups) > 4 and said in " ".join(sentences(found))
+    assert len(groups) > 4 and said in told(found)
 
 
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
     found = compare_folds(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"])
     assert not found.pairs["reliable"].any()
     assert all(text.endswith(NOT_TRUSTED) for text in cells(pairs_table(found), "separated"))
-    assert NOT_TRUSTED in dict(explain(found))
+    assert NOT_TRUSTED in dict(words(found))
     fine = compare_folds(three_methods(), "birds")
-    assert NOT_TRUSTED not in "".join(cells(pairs_table(fine), "separated")) and NOT_TRUSTED not in dict(explain(fine))
+    assert NOT_TRUSTED not in "".join(cells(pairs_table(fine), "separated")) and NOT_TRUSTED not in dict(words(fine))
 
 
 def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
     study = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, n_train=90, n_test=10, split_digest="x")
     found = compare_folds(study, "birds", ["precision", "recall"])
-    assert "The uncorrected test was refused" in " ".join(sentences(found))
+    assert "The uncorrected test was refused" in told(found)
     assert "uncorrected" not in [c.head for c in pairs_table(found).columns]
 
 
@@ -121,49 +130,46 @@ def test_options_reach_the_tests_over_folds():
     c = compare(three_methods(), over_folds={"measures": ["recall"], "protocol": "independent"})
     found = c.folds["birds"]
     assert found.measures == ["recall"] and found.protocol.ratio is None
-    assert "Student's t" in sentences(found)[0] and "tells the methods apart best" not in " ".join(sentences(found))
+    assert "Student's t" in told(found) and "tells the methods apart best" not in told(found)
 
 
 def test_the_verdict_says_what_the_folds_say():
-    several = " ".join(s.text for s in verdict(compare(three_methods())))
+    several = answered(compare(three_methods()))
     assert "Tests over folds by precision and recall together separate 4 of 6 pairs on 2 datasets." in several
     one = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, split_digest="abc", n_train=90, n_test=10)
-    assert "Over its 10 folds, by precision and recall together, LP is separated from BR." in " ".join(
-        s.text for s in verdict(compare(one))
-    )
+    assert "Over its 10 folds, by precision and recall together, LP is separated from BR." in answered(compare(one))
     few = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4)
     doubtful = compare(few, over_folds={"measures": ["precision", "recall"]})
-    assert "(in doubt: see the tests by fold)." in " ".join(s.text for s in verdict(doubtful))
+    assert "(in doubt: see the tests by fold)." in answered(doubtful)
     mixed = replace(doubtful, folds={"four folds": doubtful.folds["birds"], **compare(three_methods()).folds})
-    said = " ".join(s.text for s in verdict(mixed))
+    said = answered(mixed)
     assert "separate 5 of 7 pairs on 3 datasets (in doubt on four folds: see the tests by fold)." in said
 
 
 def test_json_holds_what_the_tests_hold():
     c = compare(three_methods())
-    record = json.loads(json.dumps(as_dict(c), allow_nan=False))["folds"]["birds"]
+    record = json.loads(c.report().render("json"))["folds"]["birds"]
     found = c.folds["birds"]
     assert [row["pvalue"] for row in record["pairs"]] == pytest.approx(found.pairs["pvalue"].tolist())
     assert record["manova"]["pvalue"] == pytest.approx(found.manova.pvalue)
     assert record["protocol"]["ratio"] == pytest.approx(1 / 9) and record["cliques"] == found.cliques
-    assert record["sentences"] == sentences(found)
+    assert record["sentences"] == [*map(plain, sentences(found))]
 
 
 def test_every_table_has_a_file_with_all_rows():
     c = compare(three_methods())
-    files = data_files(c, {})
-    frames = fold_frames(c.folds)
-    assert {f"{name}.csv" for name in frames} <= set(files)
-    for name, frame in frames.items():
+    files, tables = c.report().files(), frames(c)
+    assert {f"{name}.csv" for name in tables} <= set(files)
+    for name, frame in tables.items():
         rows = list(csv.reader(io.StringIO(files[f"{name}.csv"])))
         assert rows[0] == list(frame.columns) and len(rows) == len(frame) + 1
-    assert len(frames["fold_values"]) == 2 * 3 * 10 * 2 and set(frames["fold_pairs"]["dataset"]) == {"birds", "flags"}
+    assert len(tables["fold_values"]) == 2 * 3 * 10 * 2 and set(tables["fold_pairs"]["dataset"]) == {"birds", "flags"}
 
 
-@pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_every_format_tells_the_same_pairs(format):
     c = compare(three_methods())
-    text = render_folds(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}, format)
+    text = folds_document(c.folds, {"yeast": "no folds"}, ["a note"], {"time": "now"}).render(format)
     for name in ("birds", "flags", "LP"):
         assert name in text
     if format == "table":
@@ -175,9 +181,9 @@ def test_every_format_tells_the_same_pairs(format):
 def test_names_of_strangers_are_text():
     names = {name: (0.05 * i, 0.0) for i, name in enumerate(NASTY)}
     c = compare(fold_study(names, datasets=(NASTY[0], NASTY[1])))
-    page = render(c, {}, what="report", format="html")
+    page = c.report().to_html()
     assert "<img" not in page.replace("<img src", "<img") or "&lt;img" in page
-    text = render_folds(c.folds, {}, [], {}, "table")
+    text = folds_document(c.folds, {}, [], {}).to_text()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
     assert terminal(NASTY[0])[:10] in text
 

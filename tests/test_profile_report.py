@@ -12,31 +12,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from mlflow_mleval.report.bundle import data_files, render
-from mlflow_mleval.report.data import as_dict
-from mlflow_mleval.report.over_profiles import render_profiles
-from mlflow_mleval.report.profiles_text import (
-    awareness_table,
-    certain_spans,
-    dataset_sentences,
-    dataset_table,
-    explain,
-    pairs_table,
-    profiles_dict,
-    sentences,
-)
 from profile_cases import BEHAVIOUR, compared, profiles, whole
 from report_cases import NASTY
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
-from mlflow_mleval.report import profiles_text
+from mlflow_mleval.report.content import profiles as topic
+from mlflow_mleval.report.content.comparison import document as whole_document
+from mlflow_mleval.report.content.profiles import awareness_table, certain_spans, dataset_table, document, pairs_table, words
+from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import columns, terminal
+from mlflow_mleval.report.formats import FORMATS
 from mlflow_mleval.report.references import bibliography
 
-FORMATS = ("table", "json", "csv", "md", "latex", "html")
 ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
+
+
+def rendered(found, format: str, width: int = 100) -> str:
+    return document(found, ORIGIN).render(format, width)
+
+
+def sentences(found) -> list[str]:
+    return [*map(plain, topic.sentences(found))]
+
+
+def dataset_sentences(found, dataset: str) -> list[str]:
+    return [*map(plain, topic.crossings(found, dataset))]
 
 
 def cells(table, head: str) -> list[str]:
@@ -122,7 +124,7 @@ def test_equal_methods_are_equal():
     twice = type(same)({("d", m): same.errors["d", "a"] for m in "ab"}, {"d": 6}, {("d", m): same.folds["d", "a"] for m in "ab"})
     found = compare_profiles(twice, seed=0)
     assert cells(dataset_table(found, "d"), "overtaken above") == ["equal"]
-    assert not re.search(r"\bnan\b", render_profiles(found, ORIGIN, "table") + render_profiles(found, ORIGIN, "html"))
+    assert not re.search(r"\bnan\b", rendered(found, "table") + rendered(found, "html"))
 
 
 def test_claims_come_with_their_error_rate():
@@ -135,12 +137,12 @@ def test_claims_come_with_their_error_rate():
 def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
     assert "Without tests by fold" in " ".join(sentences(found))
-    assert "certain, sure" not in dict(explain(found)) and "certain" not in [c.head for c in pairs_table(found).columns]
+    assert "certain, sure" not in dict(words(found)) and "certain" not in [c.head for c in pairs_table(found).columns]
     alone = compare_profiles(profiles({"d": 6}, n_folds=1), seed=0)
     assert "folds are sure" not in " ".join([*sentences(alone), *sentences(found)])
     assert len(dataset_table(alone, "d").columns) == 3
     for format in FORMATS:
-        assert not re.search(r"\bnan\b", render_profiles(found, ORIGIN, format))
+        assert not re.search(r"\bnan\b", rendered(found, format))
 
 
 def test_the_flattest_method_is_named_with_its_slope():
@@ -159,7 +161,7 @@ def test_means_are_over_datasets_that_all_methods_share():
     found = compare_profiles(joined, seed=0)
     shared = found.awareness.loc[["d", "e"]].groupby(level="method")["area"].mean()
     assert found.awareness_means["area"].to_dict() == pytest.approx(shared.to_dict())
-    assert "Means over 2 of 3 datasets that all methods share." in awareness_table(found).columns[0].note
+    assert "Means over 2 of 3 datasets that all methods share." in plain(awareness_table(found).note)
 
 
 def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
@@ -168,7 +170,7 @@ def test_methods_that_lack_on_a_dataset_are_not_averaged_with_the_others():
     found = compare_profiles(joined, seed=0)
     assert set(found.awareness_means.index) == {"BR", "LP"}
     assert found.awareness_means.loc["BR", "slope"] == pytest.approx(found.awareness.xs("BR", level="method")["slope"].mean())
-    assert "Without CC: not on every dataset." in awareness_table(found).columns[0].note
+    assert "Without CC: not on every dataset." in plain(awareness_table(found).note)
 
 
 def test_methods_without_a_common_dataset_are_not_set_against_each_other():
@@ -176,7 +178,7 @@ def test_methods_without_a_common_dataset_are_not_set_against_each_other():
     errors, folds = ({k: v for p in parts for k, v in getattr(p, name).items()} for name in ("errors", "folds"))
     found = compare_profiles(Profiles(errors, {"d": 6, "e": 6}, folds), seed=0)
     assert "rises least" not in " ".join(sentences(found))
-    assert "the means cannot be compared" in awareness_table(found).columns[0].note
+    assert "the means cannot be compared" in plain(awareness_table(found).note)
 
 
 def test_equally_flat_methods_are_named_together():
@@ -187,12 +189,12 @@ def test_equally_flat_methods_are_named_together():
 @pytest.mark.parametrize("count", [8, 9])
 def test_a_figure_without_its_bands_says_so(count):
     found = compare_profiles(profiles({"d": 6}, {f"m{i}": (1.0, 0.1 + i / 50) for i in range(count)}), seed=0)
-    page = render_profiles(found, ORIGIN, "html")
+    page = rendered(found, "html")
     assert ("Bands over folds are drawn for at most 8 methods" in page) == (count > 8) != ("bootstrap intervals" in page)
 
 
 def test_markdown_has_no_empty_paragraphs():
-    assert "\n\n\n" not in render_profiles(compared(), ORIGIN, "md")
+    assert "\n\n\n" not in rendered(compared(), "md")
 
 
 def test_what_holds_over_the_datasets_is_told_in_unbroken_stretches():
@@ -219,22 +221,22 @@ def test_profiles_of_scores_say_so():
     rng = np.random.default_rng(0)
     errors = {("d", m): np.sort(rng.uniform(0, 1, (5, 4)))[:, ::-1] for m in "ab"}
     found = compare_profiles(Profiles.from_errors(errors), seed=0)
-    assert "Losses of scores" in render_profiles(found, ORIGIN, "table")
-    assert "Mean loss of scores" in render_profiles(found, ORIGIN, "html")
-    assert "Losses of scores" not in render_profiles(compared(), ORIGIN, "table")
+    assert "Losses of scores" in rendered(found, "table")
+    assert "Mean loss of scores" in rendered(found, "html")
+    assert "Losses of scores" not in rendered(compared(), "table")
 
 
 @pytest.mark.parametrize(("datasets", "methods"), [({"d": 1}, "ab"), ({"d": 5}, "a"), ({"d": 5, "e": 4}, "a")])
 @pytest.mark.parametrize("format", FORMATS)
 def test_one_label_or_one_method_has_a_report_too(datasets, methods, format):
     found = compare_profiles(profiles(datasets, {m: (1.0, 0.1) for m in methods}), seed=0)
-    assert render_profiles(found, ORIGIN, format)
+    assert rendered(found, format)
     assert len(methods) > 1 or sentences(found) == ["No two methods have a profile on the same dataset."]
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_names_datasets_and_methods(format):
-    text = render_profiles(compared(), ORIGIN, format)
+    text = rendered(compared(), format)
     for name in ("yeast", "scene", "flags", "BR", "LP", "CC"):
         assert name in text or (format in ("table", "md", "latex") and name in ("yeast", "scene", "flags"))
 
@@ -242,50 +244,49 @@ def test_every_format_names_datasets_and_methods(format):
 def test_five_methods_on_five_datasets_fit_a_terminal():
     five = {**BEHAVIOUR, "RAkEL": (0.55, 0.3), "EPCT": (0.9, 0.15)}
     found = compare_profiles(profiles({f"data-{i}": 5 + 2 * i for i in range(5)}, five), seed=0)
-    lines = render_profiles(found, ORIGIN, "table").split("\n")
+    lines = rendered(found, "table").split("\n")
     assert len(lines) <= 30 and max(map(columns, lines)) <= 100
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_narrow_terminal_holds_it(width):
-    assert max(map(columns, render_profiles(compared(), ORIGIN, "table", width).split("\n"))) <= width
+    assert max(map(columns, rendered(compared(), "table", width).split("\n"))) <= width
 
 
 def test_json_holds_the_frames():
     found = compared()
-    record = json.loads(render_profiles(found, ORIGIN, "json"))
+    record = json.loads(rendered(found, "json"))
     assert record["profiles"]["sentences"] == sentences(found)
     assert [row["loss"] for row in record["profiles"]["curves"]] == pytest.approx(found.curves["loss"].tolist())
     assert record["profiles"]["options"]["alpha"] == 0.05 and len(record["profiles"]["crossings"]) == len(found.crossings)
-    assert profiles_dict(None) is None
 
 
 def test_the_files_have_the_columns_that_the_module_promises():
     frames = compared().frames
-    promised = {name: line for name, _, line in (text.partition(".csv ") for text in profiles_text.__doc__.split("\n")) if line}
+    promised = {name: line for name, _, line in (text.partition(".csv ") for text in topic.__doc__.split("\n")) if line}
     for name, frame in frames.items():
         assert promised[name].strip() == ", ".join(frame.columns)
-    rows = list(csv.reader(io.StringIO(render_profiles(compared(), ORIGIN, "csv"))))
+    rows = list(csv.reader(io.StringIO(rendered(compared(), "csv"))))
     assert rows[0][:3] == ["dataset", "method", "against"] and len(rows) == 1 + 9
 
 
 def test_the_whole_report_holds_the_profiles():
     c = whole()
-    files = data_files(c, {})
+    files = c.report().files()
     assert {f"{name}.csv" for name in c.profiles.frames} <= set(files)
     assert json.loads(files["report.json"])["profiles"]["sentences"] == sentences(c.profiles)
-    page = render(c, {}, what="report", format="html")
+    page = c.report().to_html()
     places = [page.index(f'id="{key}"') for key in ("differences", "profiles", "measures")]
     assert places == sorted(places) and "BR is ahead at small k" in re.sub("<[^>]*>", "", page)
     for format, head in (("md", "## Loss profiles"), ("latex", r"\label{tab:mleval-profiles}")):
-        assert head in render(c, {}, what="report", format=format) and head not in render(c, {}, what="pairs", format=format)
+        assert head in c.report().render(format) and head not in whole_document(c, {}, "pairs").render(format)
     assert {"Hüllermeier et al. 2022", "Hothorn et al. 2008"} <= {r.cite for r in bibliography(c)}
 
 
 def test_a_report_without_profiles_says_nothing_of_them():
     c = replace(whole(), profiles=None)
-    assert as_dict(c)["profiles"] is None and not [name for name in data_files(c, {}) if name.startswith("profile")]
-    assert "Loss profiles" not in render(c, {}, what="report", format="html")
+    assert c.report().to_dict()["profiles"] is None and not [name for name in c.report().files() if name.startswith("profile")]
+    assert "Loss profiles" not in c.report().to_html()
     assert "Hothorn et al. 2008" not in {r.cite for r in bibliography(c)}
 
 
@@ -299,7 +300,7 @@ def hostile():
 @pytest.mark.parametrize("format", FORMATS)
 def test_names_of_strangers_are_text(hostile, format):
     names, found = hostile
-    text = render_profiles(found, ORIGIN, format)
+    text = rendered(found, format)
     assert "\x1b" not in text and "\u202e" not in text
     if format in ("html", "md"):
         assert "<script>alert" not in text and "<img" not in text
@@ -311,7 +312,7 @@ def test_names_of_strangers_are_text(hostile, format):
 def pages(hostile):
     many = {f"method_with_a_long_name_{i}": (1 - 0.015 * i, 0.1 + 0.01 * i) for i in range(35)}
     found = (compared(), hostile[1], compare_profiles(profiles({"d": 9, "e": 5}, many, n=60), seed=0))
-    return [render_profiles(f, ORIGIN, "html") for f in found]
+    return [rendered(f, "html") for f in found]
 
 
 @pytest.mark.browser

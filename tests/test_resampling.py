@@ -80,6 +80,17 @@ def test_rank_sets_follow_from_the_separated_pairs():
     pd.testing.assert_frame_equal(turned.table[["rank", "low", "high"]], found.table[["rank", "low", "high"]])
 
 
+@pytest.mark.parametrize(("n", "separated"), [(5, 0.07), (6, 0.04)])
+def test_alpha_says_which_pairs_narrow_the_sets(n, separated):
+    values = pd.DataFrame({"a": np.linspace(1, 2, n), "b": np.zeros(n)})  # a is better everywhere: p = 2 / 2**n
+    for alpha in (separated, 2 / 2**n - 1e-6):
+        found = rank_confidence(values, alpha=alpha)
+        apart = alpha >= 2 / 2**n
+        assert found.alpha == alpha and found.best == (["a"] if apart else ["a", "b"])
+        assert found.table.loc["b", ["low", "high"]].tolist() == ([2, 2] if apart else [1, 2])
+        assert bool(found.warnings) != apart
+
+
 def test_sets_hold_the_true_ranks_with_their_confidence():
     covered = []
     for seed in range(400):

@@ -233,7 +233,7 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     """
     without = fusion.refit(fusion.study.select(list(kept)))
     full, fewer = fusion.ranking[["mean_rank", "rank"]], without.ranking[["mean_rank", "rank"]]
-    ranking = full.join(fewer, rsuffix="_without")
+    ranking = full.join(fewer.add_suffix("_without"))
     ranking["mean_change"] = (fusion.ranks - without.ranks).abs().mean()
     return ranking, without
 

@@ -44,7 +44,7 @@ def compare_over(
 
 def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
     from mlflow_mleval.analysis.comparison import compare_all_folds
-    from mlflow_mleval.report.over_folds import render_folds
+    from mlflow_mleval.report.content.folds import folds_document
     from mlflow_mleval.study import left_out
     from mlflow_mleval.tracking.counts import load_folds
 
@@ -60,7 +60,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
     notes = [*study.notes, *left_out(study.excluded)]
-    write(render_folds(found, absent, notes, origin, format, width()), filename, quiet)
+    write(folds_document(found, absent, notes, origin).render(format, width()), filename, quiet)
     return any(f.pairs["significant"].any() for f in found.values())
 
 

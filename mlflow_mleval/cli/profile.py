@@ -39,7 +39,7 @@ def profile(
               mleval profile -n mystudy --method BR --method LP --output json
     """
     from mlflow_mleval.analysis.profile_comparison import compare_profiles
-    from mlflow_mleval.report.over_profiles import render_profiles
+    from mlflow_mleval.report.content.profiles import document
     from mlflow_mleval.tracking.read_profiles import load_profiles
 
     chosen = opt.chosen_format(format, filename)
@@ -49,4 +49,5 @@ def profile(
     found = compare_profiles(profiles, family=family, alpha=alpha, seed=seed, protocol=protocol, ratio=ratio)
     used = set(profiles.errors)
     ids = [run.run_id for run in profiles.runs.itertuples() if (run.dataset, run.method) in used]
-    write(render_profiles(found, provenance(profiles.source, ids, found.options), chosen, width()), filename, quiet)
+    report = document(found, provenance(profiles.source, ids, found.options))
+    write(report.render(chosen, width()), filename, quiet)

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 #: Stands where there is no number.
 NONE = "–"
 MINUS = "−"
-#: Marks a verdict that the assumptions do not carry.
-NOT_TRUSTED = "[!]"
 _ROUND = (0.1, 0.05, 0.01)
 
 

@@ -13,9 +13,10 @@ from mlflow_mleval.analysis.bayes import FEW
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
 from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, joined, name
-from mlflow_mleval.report.numerals import NONE, NOT_TRUSTED, aligned, fixed, number, pvalue
+from mlflow_mleval.report.numerals import NONE, aligned, fixed, number, pvalue
 
 #: Pairs of a table, and tables over folds.
 PAIRS, TABLES = 500, 12
@@ -138,13 +139,12 @@ def ranks_table(found: BeyondPvalues) -> Table:
     return Table(columns, title="Ranks that the data allow", things="methods", depth=PAGE)
 
 
-def data(c: Comparison) -> dict[str, Any] | None:
-    """Everything as plain data; None where no rope was given."""
-    found = c.beyond
-    if found is None:
-        return None
-    ranks, bootstrap = found.ranks, found.bootstrap
-    return {
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    if c.beyond is None:
+        return {"beyond": None}
+    found, ranks, bootstrap = c.beyond, c.beyond.ranks, c.beyond.bootstrap
+    return {"beyond": {
         "rope": found.rope,
         "methods": found.methods,
         "sentences": sentences(c),
@@ -159,7 +159,7 @@ def data(c: Comparison) -> dict[str, Any] | None:
             **{key: getattr(bootstrap, key) for key in ("ratios", "alpha", "n_draws", "seed")},
         },
         **{key: getattr(found, key) for key in ("by_fold", "absent", "warnings")},
-    }  # fmt: skip
+    }}  # fmt: skip
 
 
 def _probability(p: float) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content import differences, provenance, verdict
+from mlflow_mleval.report.content import beyond, differences, doubts, provenance, verdict
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
 from mlflow_mleval.report.numerals import level
 
@@ -18,8 +18,6 @@ from mlflow_mleval.report.numerals import level
 _TOPICS = (
     "verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance",
 )  # fmt: skip
-#: Those of the answer to which pairs of methods differ over the datasets.
-_PAIRS = ("doubts", "differences", "beyond")
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -37,8 +35,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     if what == "pairs":
         said = differences.pairs_verdict(c)
         answer = Section("verdict", "Verdict", [Text([s.text for s in said], role="lead", depth=ALWAYS)])
-        parts = [_topic(name).section(c) for name in _PAIRS]
-        parts[1] = differences.section(c, ALWAYS)
+        parts = [doubts.section(c), differences.section(c, ALWAYS), beyond.section(c, ALWAYS)]
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:

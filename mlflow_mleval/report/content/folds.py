@@ -25,6 +25,7 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.manova import ManovaResult
 from mlflow_mleval.naming import count
+from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.content.ranking import ARROWS
@@ -43,7 +44,7 @@ from mlflow_mleval.report.document import (
     name,
 )
 from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
-from mlflow_mleval.report.numerals import NOT_TRUSTED, aligned, fixed, level, number, percent, pvalue, with_intervals
+from mlflow_mleval.report.numerals import aligned, fixed, level, number, percent, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
 
 Folds = Mapping[str, FoldComparison]
@@ -87,8 +88,8 @@ def folds_document(found: Folds, absent: Mapping[str, str], notes: Sequence[str]
         f"Tests over folds: {listed(found)}",
         [_section(found, absent, alone=True), *([doubts(notes)] if notes else []), made_from(provenance)],
         time=when(provenance),
-        data=lambda: {"over": "folds", "datasets": data(found), **ends},
-        frames=lambda: frames(found),
+        data=lambda: {"over": "folds", "datasets": _records(found), **ends},
+        frames=lambda: tables(found),
         main="fold_pairs",
     )
 
@@ -181,10 +182,8 @@ def _overall(found: FoldComparison) -> str:
 
 def _groups(found: FoldComparison) -> str:
     groups = [g for g in found.cliques if len(g) > 1]
-    if not groups:
-        return "Every two methods are separated."
-    if not found.pairs["significant"].any():
-        return "No two methods are separated."
+    if not groups or not found.pairs["significant"].any():
+        return f"{'No' if groups else 'Every'} two methods are separated."
     if len(groups) > GROUPS:
         largest = max(map(len, groups))
         return f"The methods form {len(groups)} groups of up to {largest} in which no two are separated: see the letters."
@@ -407,8 +406,17 @@ def _learned_tests(found: FoldComparison) -> Table:
 # ---- plain data ----------------------------------------------------------------------------------------------------------
 
 
-def data(folds: Folds) -> dict[str, Any]:
-    """The comparisons as plain data, by dataset; the keys of `FoldComparison`, tables as lists of rows."""
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"folds": _records(c.folds)}
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    return tables(c.folds)
+
+
+def _records(folds: Folds) -> dict[str, Any]:
     return {dataset: _record(found) for dataset, found in folds.items()}
 
 
@@ -440,8 +448,8 @@ def _named(result: Any, *names: str) -> dict[str, Any]:
     return {key: getattr(result, key) for key in names}
 
 
-def frames(folds: Folds) -> dict[str, pd.DataFrame]:
-    """The tables of all datasets by name, unrounded: what lies beside a report."""
+def tables(folds: Folds) -> dict[str, pd.DataFrame]:
+    """The tables of all datasets by name, unrounded."""
     index = ["method", "fold"]
     makers: dict[str, Callable[[FoldComparison], pd.DataFrame]] = {
         "fold_pairs": lambda f: f.pairs,

@@ -50,8 +50,8 @@ from mlflow_mleval.report.figures.profile_lines import NAMED, SUMMARIES, awarene
 from mlflow_mleval.report.numerals import aligned, fixed, level, number
 from mlflow_mleval.report.svg import TOP
 
-#: Datasets and pairs that are drawn; rows of tables, and of those on a terminal; parameters of a table.
-DATASETS, PANELS, METHODS, PAIRS, AT_ONCE, POINTS = 12, 12, 100, 500, 5, 8
+#: Datasets and pairs that are drawn; rows of tables, and of pairs on a terminal; parameters of a table.
+DATASETS, PANELS, METHODS, PAIRS, AT_ONCE, POINTS = 12, 12, 100, 500, 3, 8
 #: Pairs of which the sentences tell, over the datasets and on one of them; notes on a terminal.
 TOLD, TOLD_HERE, NOTES = 4, 3, 4
 SYMBOLS = {"binomial": "k", "polynomial": "α"}
@@ -79,7 +79,7 @@ def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Documen
         [_section(found, {"depth": ALWAYS}), made_from(provenance)],
         about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
         time=when(provenance),
-        data=lambda: {"profiles": data(found), "provenance": provenance},
+        data=lambda: {"profiles": _record(found), "provenance": provenance},
         frames=lambda: {"profile_patterns": found.patterns, **found.frames},
         main="profile_patterns",
     )
@@ -88,21 +88,21 @@ def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Documen
 def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
     datasets = found.datasets
-    blocks: list[Any] = [Text(sentences(found), **at)]
-    if found.warnings:
-        blocks.append(Text(found.warnings, role="points", title="Doubts about these", most=NOTES, **at))
+    blocks: list[Any] = [Text(sentences(found), role="flow", **at)]
+    if notes := [*found.warnings, *_missing(found)]:
+        blocks.append(Text(notes, role="points", title="Doubts", most=NOTES, **at))
     if len(found.ratios):
         pairs = pairs_table(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
-        blocks.append(replace(pairs, caption="Who is ahead where along the loss profiles", key="profiles", **at))
+        pairs = replace(pairs, title="", caption="Who is ahead where along the loss profiles", key="profiles", **at)
+        blocks += [Text((), title="Every pair", depth=PAGE), pairs]
     strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
-    blocks.append(Beside(_ratios(found), [*strips, replace(awareness_table(found), **at)]))
+    aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
+    blocks.append(Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)]))
     for dataset in datasets[:DATASETS]:
         blocks += _dataset(found, dataset)
     if len(datasets) > DATASETS:
         rest = f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."
         blocks.append(Text([rest], role="note", depth=PAGE))
-    if missing := _missing(found):
-        blocks.append(Text(missing, role="points", title="What there is not", most=NOTES, **at))
     blocks.append(Terms(words(found), title="What these words mean, and when not to trust them"))
     hint = f"{count(len(found.crossings), 'change')} of order on {count(len(datasets), 'dataset')}"
     return Section("profiles", "Loss profiles", blocks, hint=hint)
@@ -472,17 +472,25 @@ def awareness_table(found: ProfileComparison) -> Table:
         "Losses of scores, not of the label sets that follow from them." if found.options["kind"] == "soft" else "",
         "Methods that share a letter are not separated." if letters else "",
     ]  # fmt: skip
-    title, caption = "How aware of dependence each method is, on average", "How aware of the dependence of labels each method is"
-    return Table(columns, len(means), title, caption, "awareness", "methods", " ".join(filter(None, notes)), most=15)
+    caption, note = "How aware of the dependence of labels each method is", " ".join(filter(None, notes))
+    return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
 
 
 # ---- plain data ----------------------------------------------------------------------------------------------------------
 
 
-def data(found: ProfileComparison | None) -> dict[str, Any] | None:
-    """The comparison of profiles as plain data; tables as lists of rows."""
-    if found is None:
-        return None
+def data(c: Comparison) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"profiles": c.profiles and _record(c.profiles)}
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    """What CSV files hold."""
+    return {} if c.profiles is None else c.profiles.frames
+
+
+def _record(found: ProfileComparison) -> dict[str, Any]:
+    """A comparison of profiles as plain data; tables as lists of rows."""
     tests = {summary: test and {"pairs": test.table, "n_datasets": test.n_datasets, "correction": test.correction}
              for summary, test in found.awareness_tests.items()}  # fmt: skip
     return {
