@@ -1,9 +1,12 @@
 """The command line on a real store that holds the published study."""
 
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +16,11 @@ from click.testing import CliRunner
 import mlflow_mleval
 from mlflow_mleval.cli import main
 
+MLEVAL = Path(sys.executable).with_name("mleval")
 GOLDEN = Path(__file__).parent / "golden"
 STUDY = Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv"
-WORST = ["-n", "madjarov2012", "--missing", "worst"]
+ALL = ["-n", "madjarov2012"]
+WORST = [*ALL, "--missing", "worst"]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +99,7 @@ def test_usage_errors_exit_with_2(store):
 ])
 def test_values_that_no_analysis_takes_are_wrong_usage_of_the_option_that_was_typed(store, option, value, command):
     function = ["--preference", {"--s": "gaussian", "--q": "linear"}.get(option, "v_shape")]
-    said = mleval(command, *WORST, *(function if command != "runs" else []), option, value, code=2).stderr
+    said = mleval(command, *([*WORST, *function] if command != "runs" else ALL), option, value, code=2).stderr
     assert f"Error: {option} must " in said and "Usage: " in said and "Traceback" not in said
     assert value != "f1=0" or "got 0 for 'f1'. Leave" in said
 
@@ -124,7 +129,7 @@ def test_gate_exits_with_3_only_when_asked(store):
 @pytest.mark.parametrize("command", ["runs", "rank", "compare", "report", "measures"])
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
 def test_every_command_speaks_every_format(store, command, format):
-    args = [] if command == "measures" else WORST
+    args = {"measures": [], "runs": ALL}.get(command, WORST)
     extra = ["--draws", "200"] if command == "report" else []
     result = mleval(command, *args, *extra, "--output", format)
     assert len(result.stdout) > 200 and result.stderr == ""
@@ -152,14 +157,101 @@ def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
     assert len(as_json("rank", *WORST)["provenance"]["run_ids"]) == 132
 
 
-def test_help_is_instant_because_nothing_heavy_is_imported():
-    code = "import sys, mlflow_mleval.cli; print([m for m in ('mlflow', 'numpy', 'pandas', 'scipy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+@pytest.mark.parametrize("args", [[], ["--help"], ["rank", "--help"], ["--version"]])
+def test_help_is_instant_because_nothing_heavy_is_imported(args):
+    code = (
+        "import sys; from mlflow_mleval.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print([m for m in ('mlflow', 'numpy', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True)
+    assert args == [] or done.stdout.splitlines()[-1] == "[]"
+    assert done.returncode == (0 if args else 1)
+
+
+def test_the_version_is_that_of_mleval_and_of_mlflow():
+    assert mleval("--version").stdout == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+@pytest.mark.parametrize("command", [None, *main.commands])
+def test_help_fits_the_terminal_and_cuts_no_sentence(command, columns):
+    text = CliRunner().invoke(main, [*filter(None, [command]), "--help"], terminal_width=columns).stdout
+    assert max(map(len, text.splitlines())) <= columns
+    assert "..." not in text.replace("[ARGS]...", "")
+
+
+def headings(text):
+    return re.findall(r"^(\S.*):$", text, re.M)
+
+
+def test_help_lists_options_under_headings_in_one_column():
+    text = CliRunner().invoke(main, ["rank", "--help"], terminal_width=110).stdout
+    assert headings(text) == ["Selection", "Measures", "Fusion", "Tests", "Output"]
+    assert {"Folds", "Beyond p-values", "Random numbers"} <= {*headings(mleval("compare", "--help").stdout)}
+    sections = re.split(r"^\S.*:$", text, flags=re.M)[1:]
+    assert "--missing" in sections[1] and "--alpha" in sections[3] and "--help" in sections[4]
+    texts = [found for line in text.splitlines() if (found := re.match(r"  -\S.*?\s{2,}(?=\S)", line))]
+    assert len(texts) > 20 and {found.end() for found in texts} == {34}
+
+
+@pytest.mark.parametrize("command", main.commands)
+def test_no_two_options_of_a_command_share_a_name_or_a_flag(command):
+    params = main.commands[command].params
+    flags = [flag for p in params for flag in p.opts]
+    assert len({p.name for p in params}) == len(params) and len({*flags}) == len(flags)
+
+
+EXAMPLES = [
+    line.strip()
+    for command in (main, *main.commands.values())
+    for line in re.sub(r"\\\n\s*", "", command.help).splitlines()
+    if line.strip().startswith("mleval ")
+]
+
+
+def test_examples_in_the_help_work_when_copied(store, tmp_path, monkeypatch):
+    """Those that need other files or runs than the published study has are parsed only."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("predictions.csv", "predicted.txt", "true.txt", "edges.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "results.csv").write_bytes(STUDY.read_bytes())
+    assert len(EXAMPLES) >= 18
+    for example in EXAMPLES:
+        name, *args = shlex.split(re.split(r"\s{3,}", example)[0])[1:]
+        with main.commands[name].make_context(name, list(args), parent=main.make_context("mleval", ["runs"])):
+            pass
+        if name in ("import", "runs", "measures", "rank", "report") or "macro_f1" in args:
+            mleval(name, *args)
+
+
+def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(store):
+    said = mleval("runs", *WORST, code=2).stderr
+    assert "--missing does nothing in `main runs`, only in compare, rank, report. Leave it out." in said
+    for command, option in (("rank", "--seed"), ("rank", "--rope"), ("profile", "--folds-by"), ("profile", "--missing")):
+        assert f"{option} does nothing" in mleval(command, *ALL, option, "1", code=2).stderr
+    assert "No such option" in mleval("runs", *ALL, "--nonsense", code=2).stderr
+
+
+def test_the_seed_is_refused_where_nothing_is_random(store):
+    assert "--seed: nothing is random here without --rope" in mleval("compare", *WORST, "--seed", "1", code=2).stderr
+    some = ["--method", "BR", "--method", "CC", "--method", "PCT", "--rope", "0.01", "-m", "f1"]
+    assert as_json("compare", *WORST, *some, "--seed", "1")["options"]["seed"] == 1
+
+
+def test_completion_knows_commands_options_and_values():
+    def completed(words):
+        env = os.environ | {"_MLEVAL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return subprocess.run([MLEVAL], env=env, capture_output=True, text=True, check=True).stdout
+
+    assert "plain,report" in completed("mleval re") and "plain,--missing" in completed("mleval rank --mis")
+    assert "plain,instances" in completed("mleval compare --over ") and "file," in completed("mleval report -o ")
+    line = re.search(r'eval "\$\((.*)\)"', mleval("--help").stdout)[1]
+    env = os.environ | {"PATH": f"{MLEVAL.parent}{os.pathsep}{os.environ['PATH']}"}
+    assert "complete" in subprocess.run(line, shell=True, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
-    command = [str(Path(sys.executable).with_name("mleval")), "demo"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([MLEVAL, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     printed, shown = (re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", text) for text in (done.stdout, readme))

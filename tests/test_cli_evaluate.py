@@ -98,6 +98,13 @@ def test_usage(client, csv):
         assert f"--hierarchy must be given with {option[0]}" in result.stderr
 
 
+def test_a_threshold_for_predictions_is_refused_and_nothing_is_logged(client, tmp_path):
+    path = tmp_path / "predictions.csv"
+    path.write_text("true_a,true_b,score_a,score_b,pred_a,pred_b\n1,0,0.9,0.2,1,0\n0,1,0.3,0.4,0,1\n")
+    said = run(path, "--method", "BR", "--dataset", "d", "--threshold", 0.5, code=2).stderr
+    assert "--threshold: " in said and "Leave it out" in said and not client.search_runs(["0"])
+
+
 LIMITED = """
 import resource, sys, threading
 from mlflow_mleval.cli import main

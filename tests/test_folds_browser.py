@@ -2,7 +2,6 @@
 
 import pytest
 from fold_cases import fold_study, three_methods
-from mlflow_mleval.report.bundle import render
 from report_cases import NASTY
 from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
 

@@ -101,11 +101,28 @@ def test_the_gate_looks_at_what_was_tested(store):
 
 
 def test_options_that_do_not_fit_are_wrong_usage(store):
-    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"], ["--correction", "none"], ["--weights", "equal"]):
-        assert args[0] in mleval_("-n", "made", "--over", "folds", *args, code=2).output
-    for args in (["--draws", "0"], ["--unpaired"], ["--ratio", "1"], ["--dependent", "drop"]):
-        assert args[0] in mleval_("-n", "made", "--over", "instances", *args, code=2).output
-    mleval_("-n", "made", "--dependent", "drop", code=2)
+    for args in (["--on", "f1"], ["--control", "good"], ["--draws", "99"], ["--correction", "none"], ["--weights", "equal"],
+                 ["--missing", "worst"], ["--seed", "1"], ["--rope", "0.1"]):
+        assert f"{args[0]}: only for tests over " in mleval_("-n", "made", "--over", "folds", *args, code=2).output
+    for args in (["--unpaired"], ["--ratio", "1"], ["--dependent", "drop"], ["--missing", "drop-methods"], ["--ties", "ignore"]):
+        assert f"{args[0]}: only for tests over " in mleval_("-n", "made", "--over", "instances", *args, code=2).output
+    assert "--draws" in mleval_("-n", "made", "--over", "instances", "--draws", "0", code=2).output
+    assert "--dependent: only for tests over folds" in mleval_("-n", "made", "--dependent", "drop", code=2).output
+    said = mleval_("-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2).output
+    assert (
+        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets or instances. Leave out what does "
+        "not fit, or change --over." in " ".join(said.split())
+    )
+    said = mleval_("-n", "made", "--over", "folds", "--dependent", "error", code=2).output
+    assert "--dependent error: only for measures that --measure names" in said
+
+
+@pytest.mark.parametrize("over", ["folds", "instances"])
+def test_measures_that_are_excluded_are_not_tested(store, over):
+    args = ["-n", "made", "--over", over, "-m", "f1", "-m", "accuracy", "--output", "json"]
+    found = json.loads(mleval_(*args, "--exclude-measure", "accuracy").stdout)["datasets"]["made"]
+    assert found["measures"] == ["f1"]
+    assert "no measure is left" in mleval_(*args, "--exclude-measure", "accuracy", "--exclude-measure", "f1", code=1).output
 
 
 def test_instances_are_tested_from_the_artifacts_of_runs(store):

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from mlflow_mleval.report.bundle import render
 from report_cases import PROVENANCE, study_of
 from scipy import stats
 
 from mlflow_mleval.analysis import posthoc
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc.wilcoxon import Wilcoxon
-from mlflow_mleval.report.bundle import render
 
 
 class BenjaminiHochberg(Wilcoxon):

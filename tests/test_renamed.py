@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow_mleval.report.data import as_dict, plain
 from report_cases import study_of
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.redundancy import redundancy
-from mlflow_mleval.report.data import as_dict, plain
 
 TABLE = pd.DataFrame(np.random.default_rng(0).random((7, 3)), columns=list("abc"))
 

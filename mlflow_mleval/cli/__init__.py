@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -13,31 +14,42 @@ from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
+from mlflow_mleval.cli.over import heeded, run_over_folds, run_over_instances
 from mlflow_mleval.cli.profile import profile
 
-SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "folds_by",
-             "methods", "exclude_methods", "datasets", "exclude_datasets", "duplicates")
-MEASURES = ("measures", "exclude_measures", "minimize", "maximize", "missing")
-FUSION = ("preference", "weights", "p", "q", "s", "drop_constant")
-TESTS = ("on", "alpha", "test", "correction", "ties", "control")
-DEPTH = ("max_correlation", "n_resamples", "seed", "rope")
 GATE = 3
-#: Differences that do not matter where a report is not told.
-ROPE = 0.01
+#: Where the help of `mleval` ends; the lines are not wrapped.
+EPILOG = """\b
+Completion in bash (or zsh_source, fish_source):
+  eval "$(_MLEVAL_COMPLETE=bash_source mleval)"
+"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="mleval")
+class Main(click.Group):
+    """The group of all commands; each takes its options in groups."""
+
+    command_class = opt.Command
+
+
+def _version(context: click.Context, option: click.Option, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"mleval, version {__version__} (MLflow {version('mlflow')})")
+        context.exit()
+
+
+@click.group(cls=Main, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+              help="Show the versions of mleval and MLflow and exit.")
 def main() -> None:
     """Which of my tracked runs is really better, on what, and am I sure?
 
     Reads runs from the MLflow store that MLFLOW_TRACKING_URI names (default: sqlite:///mlflow.db in this folder).
 
     \b
-    mleval demo                                    try it on a published study
-    mleval import results.csv -n mystudy           put results into the store
-    mleval rank -n mystudy --missing worst         fuse the measures into one ranking
-    mleval report -n mystudy --missing worst       write the whole report
+    mleval demo                                 try it on a published study
+    mleval import results.csv -n mystudy        put results into the store
+    mleval rank -n mystudy --missing worst      fuse the measures into a ranking
+    mleval report -n mystudy --missing worst    write the whole report
     """
 
 
@@ -45,67 +57,76 @@ main.add_command(evaluate)
 main.add_command(profile)
 
 
-@main.command("import")
+_IMPORT = opt.Group(
+    "Options",
+    click.Option(["-n", "--experiment-name"], metavar="NAME",
+                 help="Experiment to write to. Default: the file's name without its suffix."),
+    click.Option(["--conventions"], metavar="NAME", default="unknown", show_default=True,
+                 help="How empty sets and ties counted when the values were computed: sklearn, mulan or unknown."),
+    opt.quiet,
+)  # fmt: skip
+
+
+@main.command("import", groups=(_IMPORT,))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("-n", "--experiment-name", metavar="NAME", help="Experiment to write to. Default: the file's name without suffix.")
-@click.option("--conventions", metavar="NAME", default="unknown", show_default=True,
-              help="Conventions for empty sets and ties under which the values were computed: sklearn, mulan, unknown.")
-@click.option("-q", "--quiet", is_flag=True, help="No messages on stderr.")
 @one_line_errors
 def import_(file: str, experiment_name: str | None, conventions: str, quiet: bool) -> None:
-    """Put a file of results into the store: one run per method and dataset.
+    """Put a file of results into the store.
 
-    FILE is CSV or parquet, in long form (measure, dataset, method, value, and fold where there are folds) or wide (dataset,
-    method, one column a measure). An empty value is a method that did not finish. Importing a file again changes nothing;
-    a changed file updates the runs and says what changed.
+    Each method gets one run per dataset. FILE is CSV or parquet, in long form (measure, dataset, method, value, and fold if
+    there are folds) or wide form (dataset, method, and one column per measure). An empty value means that the method did not
+    finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
 
     \b
-    Example:  mleval import results.csv -n mystudy
+    Example:
+      mleval import results.csv -n mystudy
     """
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 
 
-@main.command()
-@opt.selection
-@opt.measures
-@opt.output
+@main.command(groups=(opt.selection, opt.folds_by, opt.measures, opt.output))
 @one_line_errors
 def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
-    """Show what a selection of runs holds: methods, datasets, folds, gaps, conventions, and what is left out.
+    """Show what a selection of runs holds, and what it lacks.
+
+    It lists methods, datasets, measures, folds and conventions, the gaps among the results, and which runs are left out and why.
 
     \b
-    Example:  mleval runs -n mystudy
+    Example:
+      mleval runs -n mystudy
     """
     chosen = opt.chosen_format(format, filename)
     write(_study(choices, quiet).report().render(chosen, width()), filename, quiet)
 
 
-@main.command()
-@opt.output
+@main.command(groups=(opt.output,))
 @one_line_errors
 def measures(format: str | None, filename: str | None, quiet: bool) -> None:
-    """List the measures that are known, with direction, range and source, and the named sets.
+    """List the known measures and the named sets of measures.
+
+    Each measure comes with its direction, range and source.
 
     \b
-    Example:  mleval measures --output csv
+    Example:
+      mleval measures --output csv
     """
     from mlflow_mleval.report.content.listings import measures_document
 
     write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
 
 
-@main.command()
-@opt.selection
-@opt.measures
-@opt.fusion
-@opt.tests
-@opt.output
+@main.command(
+    groups=(opt.selection, opt.folds_by, opt.measures, opt.missing, opt.fusion, opt.tests, opt.level, opt.gate, opt.output)
+)
 @one_line_errors
 def rank(format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
-    """Fuse the measures into one PROMETHEE ranking per dataset and over all datasets.
+    """Fuse the measures into one ranking, per dataset and over all.
+
+    PROMETHEE II ranks the methods on each dataset; the mean of these ranks decides over all.
 
     \b
-    Example:  mleval rank -n mystudy --missing worst --preference usual --output json
+    Example:
+      mleval rank -n mystudy --missing worst --preference usual --output json
     """
     chosen = opt.chosen_format(format, filename)
     comparison = _compare(choices, quiet)
@@ -113,89 +134,89 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
     _gate(comparison.separated, require_significant)
 
 
-@main.command()
-@opt.selection
-@opt.measures
-@opt.fusion
-@opt.tests
-@opt.over
-@opt.folds
-@opt.dependent
-@opt.rope
-@opt.draws
-@opt.output
+@main.command(
+    groups=(
+        opt.selection, opt.folds_by, opt.measures, opt.missing, opt.fusion, opt.over, opt.tests, opt.level, opt.gate,
+        opt.protocol, opt.pairing, opt.dependent, opt.rope, opt.swaps, opt.seed, opt.output,
+    )
+)  # fmt: skip
 @one_line_errors
 def compare(
     over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
 ) -> None:
-    """Test which methods really differ, pair by pair: over the datasets, over the folds of each, or over test instances.
+    """Test which methods really differ, pair by pair.
 
-    Over datasets it says first whether the design can reject anything at all, and what it would need. Over folds, the measures
-    that --measure names are tested together (also tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr): they must be fewer than the
-    folds.
+    Over datasets, it first says whether the design can reject anything at all, and what that would take. Over folds, it tests
+    the measures that --measure names together (tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr among them); they must be fewer
+    than the folds. Over instances, it tests each measure on the test instances of each dataset.
 
     \b
-    Examples: mleval compare -n mystudy --missing worst --on macro_f1
-              mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
+    Examples:
+      mleval compare -n mystudy --missing worst --on macro_f1
+      mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
+      mleval compare -n mystudy --over instances -m f1
     """
     chosen = opt.chosen_format(format, filename)
-    if over != "instances" and choices["swaps"] is not None:
-        raise click.UsageError("--draws is for tests over instances. Add --over instances.")
-    if over != "folds" and choices["dependent"] != "error":
-        raise click.UsageError("--dependent is for tests over folds. Add --over folds.")
+    choices = heeded(over, choices)
     if over != "datasets":
-        from mlflow_mleval.cli.over import compare_over
-
-        pick = opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES)})
-        separated = compare_over(over, pick, choices, chosen, filename, quiet)
+        run = run_over_folds if over == "folds" else run_over_instances
+        separated = run(choices, chosen, filename, quiet)
         return _gate(separated, require_significant)
     comparison = _compare(choices, quiet)
     _render(comparison, "pairs", chosen, filename, quiet)
     _gate(comparison.separated, require_significant)
 
 
-@main.command()
-@opt.selection
-@opt.measures
-@opt.fusion
-@opt.tests
-@opt.folds
-@opt.rope
-@opt.depth
-@click.option("--log", is_flag=True, help="Store the report as a run in MLflow too, so that others find it in the UI.")
-@opt.output
+_LOG = opt.Group(
+    "Output",
+    click.Option(["--log"], is_flag=True, help="Store the report as a run in MLflow, too, so that others find it in the UI."),
+)  # fmt: skip
+
+
+@main.command(
+    groups=(
+        opt.selection, opt.folds_by, opt.measures, opt.missing, opt.redundancy, opt.fusion, opt.tests, opt.level, opt.gate,
+        opt.protocol, opt.pairing, opt.rope_of_reports, opt.weightings, opt.seed, _LOG, opt.output,
+    )
+)  # fmt: skip
 @one_line_errors
 def report(format: str | None, filename: str | None, quiet: bool, log: bool, require_significant: bool, **choices: Any) -> None:
-    """Write the whole report: the answer in words, ranking, tests, stability, doubts, and what reproduces it.
+    """Write the whole report, the answer first.
 
-    Without -o and --output it writes mleval_report.html, and the data as CSV and JSON into mleval_report_data/ beside it.
+    It gives the answer in words, the doubts, ranking, tests and stability, and what reproduces it. Without -o and --output it
+    writes mleval_report.html, and the data as CSV and JSON to mleval_report_data/ beside it.
 
     \b
-    Examples: mleval report -n mystudy --missing worst
-              mleval report -n mystudy --missing worst --log -o study.html
-              mleval report -n mystudy --missing worst --output latex
+    Examples:
+      mleval report -n mystudy --missing worst
+      mleval report -n mystudy --missing worst --log -o study.html
+      mleval report -n mystudy --missing worst --output latex
     """
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices | {"rope": ROPE if choices["rope"] is None else choices["rope"]}, quiet, stability=True)
+    comparison = _compare(choices, quiet, stability=True)
     _render(comparison, "report", chosen, filename, quiet, log=log)
     _gate(comparison.separated, require_significant)
 
 
-@main.command()
-@click.option("-q", "--quiet", is_flag=True, help="No messages on stderr.")
+@main.command(groups=(opt.Group("Options", opt.quiet),))
 @one_line_errors
 def demo(quiet: bool) -> None:
-    """Import a published study (12 methods, 11 datasets, 18 measures), rank it, test it and write the report.
+    """Import, rank and test a published study, and report on it.
 
-    Writes to sqlite:///mlflow.db in this folder, whatever MLFLOW_TRACKING_URI says, and mleval_report.html beside it.
+    The study has 12 methods, 11 datasets and 18 measures. It goes to sqlite:///mlflow.db in this folder, whatever
+    MLFLOW_TRACKING_URI says, and the report to mleval_report.html beside it.
+
+    \b
+    Example:
+      mleval demo
     """
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///mlflow.db"
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
         click.echo(_import(path, name, "mulan", quiet))
-    comparison = _compare({"experiment_names": (name,), "missing": "worst", "rope": ROPE}, quiet, stability=True)
+    comparison = _compare({"experiment_names": (name,), "missing": "worst", "rope": opt.ROPE}, quiet, stability=True)
     _render(comparison, "report", "html", "mleval_report.html", quiet, log=True)
     click.echo()
     _render(comparison, "ranking", "table", None, quiet)
@@ -222,7 +243,7 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
-    return load_study(**opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES) if key in choices}))
+    return load_study(**opt.arguments(choices, opt.selection, opt.folds_by, opt.measures, opt.missing))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
@@ -230,11 +251,11 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
 
     study = _study(choices, quiet)
     say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
-    picked = {key: choices[key] for key in (*FUSION, *TESTS, *DEPTH) if key in choices}
+    picked = opt.arguments(choices, opt.fusion, opt.tests, opt.level, opt.redundancy, opt.rope, opt.weightings, opt.seed)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(picked.get(name), dict):
             picked[name] = dict.fromkeys(study.measures, default) | picked[name]
-    folds = {"protocol": choices.get("protocol"), "ratio": choices.get("ratio"), "paired": not choices.get("unpaired", False)}
+    folds = {"protocol": None, "ratio": None, "paired": True} | opt.arguments(choices, opt.protocol, opt.pairing)
     profiles = _profiles(study) if stability else None
     return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
 
@@ -251,14 +272,14 @@ def _profiles(study: Any) -> Any:
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False) -> None:
-    from mlflow_mleval.report.bundle import data_files, render
+    from mlflow_mleval.report.content.comparison import document
 
-    origin = provenance(comparison.study.source, list(comparison.study.runs["run_id"]), comparison.options)
-    text = render(comparison, origin, what=what, format=format, width=width())
-    write(text, filename, quiet)
+    study = comparison.study
+    made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
+    write(made.render(format, width()), filename, quiet)
     if what != "report" or (format != "html" and not log):
         return
-    data = data_files(comparison, origin)
+    data = made.files()
     if format == "html" and filename not in (None, "-"):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         folder.mkdir(exist_ok=True)
@@ -267,9 +288,7 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     if log:
         from mlflow_mleval.tracking.reports import log_comparison
 
-        page = text if format == "html" else render(comparison, origin, what=what, format="html")
-        summary = render(comparison, origin, what=what, format="md")
-        run_id = log_comparison(page, summary, data, comparison)
+        run_id = log_comparison(made.to_html(), made.to_markdown(), data, comparison)
         say(f"logged as run {run_id}", quiet)
 
 

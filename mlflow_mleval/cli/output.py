@@ -19,8 +19,13 @@ from typing import Any
 
 import click
 
+from mlflow_mleval.cli.options import flags
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
+
+#: An argument of Python in a sentence: its name, and its value if that is text, a list of texts, True or False.
+_TEXT = r"""(?:"[^"]*"|'[^']*')"""
+_ARGUMENT = re.compile(rf"""(?<![\w.])([a-z_]+)=({_TEXT}|\[{_TEXT}(?:, {_TEXT})*\]|True\b|False\b|(?!\.?[\w"'\[({{-]))""")
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -55,7 +60,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
-            text = terminal(" ".join(redacted(str(error)).split()))
+            text = in_flags(terminal(" ".join(redacted(str(error)).split())))
             if isinstance(error, ValueError) and (usage := _about_option(text)):
                 raise_alone(click.UsageError(usage, click.get_current_context()))
             raise_alone(click.ClickException(text))
@@ -72,17 +77,39 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _about_option(text: str) -> str:
     """An error about an argument ("`p` must be ...") as one about the option that was typed; empty where none was."""
-    context = click.get_current_context()
-    typed = {
-        parameter.name: max(parameter.opts, key=len)
-        for parameter in context.command.params
-        if context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-        and isinstance(parameter, click.Option)
-    }
+    typed = flags(click.get_current_context(), typed=True)
     about = re.match("`([a-z_]+)`", text)
     if about is None or about[1] not in typed:
         return ""
     return re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
+
+
+def in_flags(text: str) -> str:
+    """The text with the Python arguments that it names (`missing="worst"`, `minimize=`) as flags of the command that runs.
+
+    Left alone are arguments that the command has no option for or whose flag the text names too, and values that the option
+    would refuse: these are part of a name, as in KNeighborsClassifier(weights='distance').
+    """
+    context = click.get_current_context()
+    names, options = flags(context), {option.name: option for option in context.command.params}
+
+    def as_typed(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        flag, option = names.get(name), options.get(name)
+        if flag is None or re.search(rf"{flag}(?![\w-])", text):
+            return found[0]
+        if value in ("True", "False"):
+            fits = option.is_flag and option.process_value(context, True) is (value == "True")
+            return flag if fits else found[0]
+        given = [quoted[1:-1] for quoted in re.findall(_TEXT, value)]
+        try:
+            for one in given:
+                option.type.convert(one, option, context)
+        except click.UsageError:
+            return found[0]
+        return " ".join(f"{flag} {shlex.quote(one)}" for one in given) or flag
+
+    return _ARGUMENT.sub(as_typed, text)
 
 
 def width() -> int:

@@ -9,34 +9,32 @@ import click
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.output import one_line_errors, provenance, say, width, write
 
+_PROFILES = opt.Group(
+    "Profiles",
+    click.Option(["--family"], type=click.Choice(["binomial", "polynomial"]), default="binomial", show_default=True,
+                 help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have to be right together, "
+                 "or by the exponent α."),
+    click.Option(["--kind"], type=click.Choice(["hard", "soft"]), default="hard", show_default=True,
+                 help="Losses of the predicted label sets, or of the scores."),
+    click.Option(["--alpha"], type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="NUMBER", default=0.05,
+                 show_default=True, help="Chance of any false claim along any profile."),
+)  # fmt: skip
 
-@click.command()
-@opt.selection
-@click.option("--family", type=click.Choice(["binomial", "polynomial"]), default="binomial", show_default=True,
-              help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have to be right together, "
-              "or by the exponent α.")
-@click.option("--kind", type=click.Choice(["hard", "soft"]), default="hard", show_default=True,
-              help="Losses of the predicted label sets, or of the scores.")
-@click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05, show_default=True,
-              help="Chance of any false claim along any profile.")
-@opt.protocol
-@opt.seed
-@opt.output
+
+@click.command(cls=opt.Command, groups=(opt.selection, _PROFILES, opt.protocol, opt.seed, opt.output))
 @one_line_errors
-def profile(
-    family: str, kind: str, alpha: float, protocol: str | None, ratio: float | None, seed: int, format: str | None,
-    filename: str | None, quiet: bool, **selection: Any,
-) -> None:
-    """Compare loss profiles: who is better when few labels have to be right together, who when many, and where they cross.
+def profile(kind: str, format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
+    """Compare loss profiles from Hamming to subset 0/1 loss.
 
-    A method that is aware of the dependence of labels loses little on the way from the Hamming loss to the subset 0/1 loss. Runs
-    that mleval logged carry their profiles. Folds tell at which parameters one method is better for certain; with six datasets or
-    more, pairs are tested over these too.
+    They show which method is better when few labels have to be right together, which when many, and where they cross: a method
+    that is aware of how labels depend on each other loses little on the way. Runs that mleval logged carry their profiles. Folds
+    tell where on the way one method is better for certain; with six datasets or more, pairs are tested over these too.
 
     \b
-    Examples: mleval profile -n mystudy
-              mleval profile -n mystudy --dataset yeast --family polynomial -o yeast.html
-              mleval profile -n mystudy --method BR --method LP --output json
+    Examples:
+      mleval profile -n mystudy
+      mleval profile -n mystudy --dataset yeast --family polynomial -o yeast.html
+      mleval profile -n mystudy --method BR --method LP --output json
     """
     from mlflow_mleval.analysis.profile_comparison import compare_profiles
     from mlflow_mleval.report.content.profiles import document
@@ -44,9 +42,10 @@ def profile(
 
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
-    profiles = load_profiles(kind, **opt.selected(selection))
+    options = opt.arguments(choices, _PROFILES, opt.protocol, opt.seed)
+    profiles = load_profiles(kind, **opt.arguments(choices, opt.selection))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
-    found = compare_profiles(profiles, family=family, alpha=alpha, seed=seed, protocol=protocol, ratio=ratio)
+    found = compare_profiles(profiles, **options)
     used = set(profiles.errors)
     ids = [run.run_id for run in profiles.runs.itertuples() if (run.dataset, run.method) in used]
     report = document(found, provenance(profiles.source, ids, found.options))

@@ -97,6 +97,7 @@ def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: s
     title : str
     """
     table, bayes, planned = found.pair_table(order), found.bayes, found.plan
+    certain = f"{bayes.credible_level:.0%}"
     shown = table.head(PAIRS)
     interval = np.array(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3)).reshape(-1, 3)
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
@@ -104,7 +105,7 @@ def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: s
         Column("method", shown["method_a"].map(str).tolist(), "<", name=True),
         Column("against", shown["method_b"].map(str).tolist(), "<", name=True),
         Column("difference", [f"{d} [{low}, {high}]" for d, low, high in interval], keep=1,
-               note=f"Difference of {what}, positive where the first is better, with {bayes.credible_level:.0%} credible interval."),
+               note=f"Difference of {what}, positive where the first is better, with {certain} credible interval."),
         Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
                note=f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs."
                + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else "")),

@@ -54,7 +54,8 @@ def data(c: Comparison) -> dict[str, Any]:
         "measures": c.measures,
         "concordance": c.concordance.to_dict(orient="index"),
         "redundancy": r and {
-            "threshold": r.max_correlation, **{key: getattr(r, key) for key in names}, "correlation": r.correlation.to_dict(orient="index"),
+            "threshold": r.max_correlation, **{key: getattr(r, key) for key in names},
+            "correlation": r.correlation.to_dict(orient="index"),
             "ranking": r.ranking.rename_axis("method").reset_index(),
         },
     }  # fmt: skip
@@ -100,9 +101,9 @@ def _correlation(c: Comparison) -> Figure:
     arrows = {m: _arrow(c, m) for m in c.study.measures}
     svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
     caption = (
-        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.max_correlation:g} in absolute "
-        f"value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a hollow one "
-        "stands the measure because of which it goes. Weights are means over datasets."
+        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.max_correlation:g} in "
+        f"absolute value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a "
+        "hollow one stands the measure because of which it goes. Weights are means over datasets."
         f"{only_best(len(r.correlation), 'measures')}"
     )
     shown = r.correlation.iloc[:TOP, :TOP]
