@@ -30,9 +30,9 @@ def four():
 
 def test_over_datasets_the_parts_are_those_of_their_functions(four):
     found, table = four.beyond, four.table[four.order]
-    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_draws=BAYES_DRAWS).table)
+    pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table)
     pd.testing.assert_frame_equal(found.plan.table, plan(table).table)
-    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, minimize=True).table)
+    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, direction="min").table)
     assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
 
 

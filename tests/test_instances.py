@@ -11,6 +11,7 @@ from scipy import stats
 
 from mlflow_mleval.analysis import instance_tests as module
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
+from mlflow_mleval.report.content.instances import instances_document
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]
 
@@ -163,6 +164,20 @@ def test_verdict_and_warnings_say_what_a_reader_must_know():
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert same.pairs["pvalue"].item() == 1 and "a and b are not separated" in same.verdict()
     assert "too few to say much" in same.warnings[0]
+
+
+def test_the_tests_report_themselves():
+    names = ["<img src=x>", "random a\x1b[31m"]
+    found = instance_tests(dict(zip(names, tables(m=2).values(), strict=True)), ["f1", "accuracy"], n_resamples=99)
+    document = found.report({"seed": 0, "time": "2026-01-01T00:00:00+00:00"})
+    assert "<img" not in document.to_html() + document.to_markdown() and "\x1b" not in str(document)
+    assert r"\label{tab:mleval-instances-1}" in document.to_latex() and "seed 0; 2026" in str(document)
+    whole = document.to_dict()
+    assert whole["n_draws"] == 99 and whole["methods"] == names and whole["verdict"] == found.verdict()
+    assert [row["significant"] for row in whole["table"]] == found.table["significant"].tolist()
+    single = instances_document({"d|1": instance_tests(tables(m=2), ["f1"])}, {"e": "no values."}, [], {})
+    assert "- e was not tested: no values." in str(single) and "m0 and m1 are" in str(single) and "On d|1" in str(single)
+    assert single.to_dict()["absent"] == {"e": "no values."} and single.render("csv").startswith("dataset,method_a,")
 
 
 def test_float_noise_is_no_difference():

@@ -337,6 +337,14 @@ def test_the_report_lies_in_the_store_once(client):
     assert Path(page).read_text() == found.files()["surrogates.html"]
 
 
+def test_a_study_reports_itself(client):
+    found = mleval.surrogate_study(X, Y, **STUDY)
+    document = found.report()
+    assert document.to_html() == found.files()["surrogates.html"] and found.sentences[0] in document.to_markdown()
+    assert [row["loss"] for row in document.to_dict()["losses"]] == found.losses.to_numpy().ravel().tolist()
+    assert "Best surrogate by target" in str(document) and r"\label{tab:mleval-surrogates}" in document.to_latex()
+
+
 def test_saved_files_hold_the_table_and_hostile_names_as_text(client, tmp_path):
     name = "<script>alert(1)</script> 'a\" = b"
     found = mleval.surrogate_study(X, Y, **(STUDY | {"dataset": name}))

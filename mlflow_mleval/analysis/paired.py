@@ -7,8 +7,9 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
+from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.ranks import column_of, complete_table
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import one_of
@@ -51,18 +52,20 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
     return difference.mean(axis=1), deviation
 
 
-def mean_intervals(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
-    """The mean of each method over datasets with its interval at 1 - alpha by Student's t.
+def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None) -> pd.DataFrame:
+    """The mean of each column over datasets or folds with its interval at 1 - alpha by Student's t.
 
     Parameters
     ----------
-    table : pandas.DataFrame, shape (datasets, methods)
+    table : pandas.DataFrame, shape (datasets or folds, columns)
         At least two rows; empty cells do not count.
     alpha : float
+    ratio : float, optional
+        n_test / n_train of a fold, which widens the intervals for training data that folds share.
 
     Returns
     -------
-    pandas.DataFrame, by method
+    pandas.DataFrame, by column
         mean, low, high.
 
     Examples
@@ -71,7 +74,7 @@ def mean_intervals(table: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     [2.0, -0.484, 4.484]
     """
     n = table.count()
-    half = stats.t.ppf(1 - alpha / 2, n - 1) * table.std() / np.sqrt(n)
+    half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
     return pd.DataFrame({"mean": table.mean(), "low": table.mean() - half, "high": table.mean() + half})
 
 

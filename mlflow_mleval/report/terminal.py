@@ -16,20 +16,20 @@ NAME_MIN, NAME_MAX, GAP = 16, 40, 2
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The answer first; headings from the second section on, but for tables and notes, which need none."""
+    """The answer first; headings from the second section on, but for tables and notes alone, which need none."""
     parts = []
     for i, section in enumerate(document.sections):
         found = list(section.linear(ALWAYS))
         blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
-        if i and blocks and not noted(found) and not isinstance(found[0], Table):
+        if i and blocks and not noted(found):
             blocks[0] = f"{section.title}\n{blocks[0]}"
         parts += blocks
     return "\n\n".join(parts)
 
 
 def noted(blocks: Sequence[object]) -> bool:
-    """Whether there are notes only, which need no heading."""
-    return all(isinstance(block, Text) and block.role == "note" for block in blocks)
+    """Whether there are tables and notes only, which need no heading."""
+    return all(isinstance(block, Table) or (isinstance(block, Text) and block.role == "note") for block in blocks)
 
 
 def _lines(block: object, width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A surrogate study for readers: the heatmap, the best surrogate per target in words and as a table, and all of it as CSV."""
+"""A surrogate study as a document: the heatmap, the best surrogate per target in words and as a table, and all of it as data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from itertools import groupby
 
 import pandas as pd
 
-from mlflow_mleval.report.blocks import Column, Figure, Section, Table, Text
-from mlflow_mleval.report.numerals import aligned
-from mlflow_mleval.report.page import render_page
-from mlflow_mleval.report.run.figures import standalone
-from mlflow_mleval.report.tables import to_csv
-from mlflow_mleval.report.words import count, level, listed
-from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
+from mlflow_mleval.naming import count
+from mlflow_mleval.report.document import ALWAYS, Column, Document, Figure, Section, Table, Text, joined, name
+from mlflow_mleval.report.numerals import aligned, level
+from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.surrogate.heatmap import surrogate_differences
 
-#: Rows of the table for readers.
-_ROWS = 60
+#: Rows of the table for readers, and groups of targets that are named; the others are counted.
+_ROWS, _SHOWN = 60, 8
 
 
 def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float) -> list[str]:
@@ -33,7 +31,9 @@ def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, 
     """
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
-    found = [f"The surrogate of least mean loss is {listed(parts, most=8)}."]
+    if len(parts) > _SHOWN:
+        parts[_SHOWN - 1 :] = [f"{len(parts) - _SHOWN + 1} more"]
+    found = [f"The surrogate of least mean loss is {joined(parts)}."]
     if losses.shape[0] < 2:
         return found
     if n_folds < 2:
@@ -63,48 +63,45 @@ def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"])
 
 
-def surrogate_files(
-    dataset: str, about: str, losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float, clip: float,
+def surrogate_document(
+    dataset: str, about: str, heatmap: Svg, losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float,
     warnings: Sequence[str] = (),
-) -> dict[str, str]:
-    """``surrogates.html``, ``surrogates.svg`` and ``surrogates.csv`` of a study.
+) -> Document:
+    """The study as a document.
 
     Parameters
     ----------
     dataset : str
     about : str
         How the study was made, in a line.
+    heatmap : Svg
     losses, best, n_folds, alpha
         As in `surrogate_sentences`.
-    clip : float
-        The difference from which on the heatmap tells nothing apart.
     warnings : sequence of str
     """
-    figure = surrogate_heatmap(losses, clip, f"Surrogate and target losses: {dataset}")
     caption = (
         "Each row is a loss that counts, each column a loss that was minimised over the neighbours: from the Hamming loss "
         "(k = 1) to the subset 0/1 loss (k = K)."
     )
     drawn = best.iloc[:_ROWS]
-    rows = [
-        (str(t), _spans(row.equal), loss, _spans(row.not_separated))
-        for (t, row), loss in zip(drawn.iterrows(), aligned(drawn["loss"]), strict=True)
+    columns = [
+        Column("target k", [*map(str, drawn.index)]),
+        Column("best surrogate k", [*map(_spans, drawn["equal"])]),
+        Column("its loss ↓", aligned(drawn["loss"])),
+        Column("not separated from the best", [*map(_spans, drawn["not_separated"])], "<"),
     ]
-    table = Table(
-        [Column("target k"), Column("best surrogate k"), Column("its loss ↓"), Column("not separated from the best", "left")],
-        rows,
-        title="Best surrogate by target",
-        note=f"The first {_ROWS} of {len(best)} targets; the CSV file has all." if len(best) > _ROWS else "",
-    )
-    blocks = [Text(surrogate_sentences(losses, best, n_folds, alpha), role="lead"), Figure(figure, caption), table]
-    if warnings:
-        blocks.append(Text(list(warnings), role="points", title="Doubts"))
-    section = Section("surrogates", "Which loss to train for which target", blocks)
-    return {
-        "surrogates.html": render_page(f"Surrogate study: {dataset}", about, [section], ""),
-        "surrogates.svg": standalone(figure),
-        "surrogates.csv": to_csv(surrogate_frame(losses, best)),
-    }
+    blocks = [
+        Text(surrogate_sentences(losses, best, n_folds, alpha), role="lead", depth=ALWAYS),
+        Figure(heatmap, caption),
+        Table(columns, len(best), title="Best surrogate by target", key="surrogates", things="targets", depth=ALWAYS),
+        *([Text(warnings, role="points", title="Doubts", depth=ALWAYS)] if warnings else []),
+    ]
+    frame = surrogate_frame(losses, best)
+    return Document(
+        f"Surrogate study: {name(dataset)}", [Section("surrogates", "Which loss to train for which target", blocks)], about=about,
+        data=lambda: {"dataset": dataset, "losses": frame, "n_folds": n_folds, "alpha": alpha, "warnings": warnings},
+        frames=lambda: {"surrogates": frame}, main="surrogates",
+    )  # fmt: skip
 
 
 def _targets(targets: Sequence[int]) -> str:

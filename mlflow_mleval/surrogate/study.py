@@ -31,10 +31,13 @@ from mlflow_mleval.evaluation import evaluate
 from mlflow_mleval.measures.dependence import binomial_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.naming import some
+from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.escape import markdown, terminal
+from mlflow_mleval.report.html import standalone
+from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.surrogate.best import best_surrogates
-from mlflow_mleval.surrogate.heatmap import surrogate_differences
-from mlflow_mleval.surrogate.report import surrogate_files, surrogate_sentences
+from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
+from mlflow_mleval.surrogate.report import surrogate_document, surrogate_sentences
 from mlflow_mleval.tracking import reports, schema, store
 from mlflow_mleval.tracking.read_profiles import load_profiles
 from mlflow_mleval.training.fingerprint import Fingerprint
@@ -121,11 +124,26 @@ class SurrogateStudy:
 
     def files(self) -> dict[str, str]:
         """Name to content of what `save` writes."""
+        found = self.report()
+        return {
+            "surrogates.html": found.to_html(),
+            "surrogates.svg": standalone(self._heatmap),
+            "surrogates.csv": found.render("csv"),
+        }
+
+    def report(self) -> Document:
+        """What the study found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a notebook shows it."""
         about = (
             f"{len(self.losses)} surrogates, {self.losses.shape[1]} targets, {self.n_folds} folds, {self.n_neighbors} nearest "
             f"neighbours; runs of the experiment {self.experiment}"
         )
-        return surrogate_files(self.dataset, about, self.losses, self.best, self.n_folds, self.alpha, CLIP, self.warnings)
+        return surrogate_document(
+            self.dataset, about, self._heatmap, self.losses, self.best, self.n_folds, self.alpha, self.warnings
+        )
+
+    @property
+    def _heatmap(self) -> Svg:
+        return surrogate_heatmap(self.losses, CLIP, f"Surrogate and target losses: {self.dataset}")
 
 
 def surrogate_study(

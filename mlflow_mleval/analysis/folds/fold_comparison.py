@@ -10,16 +10,15 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.cliques import cliques, letters
-from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.paired import mean_intervals
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import count, some
@@ -367,7 +366,7 @@ def compare_folds(
         notes.append("Pairs that could not be tested count as not separated in the groups.")
     return FoldComparison(
         dataset=dataset, methods=kept, measures=names, n_folds=len(labels), protocol=how, paired=paired, alpha=alpha,
-        values=frame[names], means=_means(values, kept, names, how, alpha), pairs=table, tests=tests, cliques=groups,
+        values=frame[names], means=_means(frame[names], kept, how, alpha), pairs=table, tests=tests, cliques=groups,
         letters=letters(groups, order), orderings=orderings, excluded=excluded, refusals=refusals,
         warnings=tuple(dict.fromkeys(notes)), **analyses,
     )  # fmt: skip
@@ -535,10 +534,9 @@ def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[
     return pd.concat(ranks, axis=1).mean(axis=1).sort_values(kind="stable").index.tolist()
 
 
-def _means(values: np.ndarray, methods: list[str], names: list[str], how: Protocol, alpha: float) -> pd.DataFrame:
+def _means(frame: pd.DataFrame, methods: list[str], how: Protocol, alpha: float) -> pd.DataFrame:
     """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
-    n_folds = values.shape[1]
-    mean, sd = values.mean(axis=1).ravel(), values.std(axis=1, ddof=1).ravel()
-    margin = special.stdtrit(n_folds - 1, 1 - alpha / 2) * sd * np.sqrt(variance_factor(n_folds, how.ratio))
-    index = pd.MultiIndex.from_product([methods, names], names=["method", "measure"])
-    return pd.DataFrame({"mean": mean, "sd": sd, "low": mean - margin, "high": mean + margin}, index)
+    by_fold = frame.unstack("method").swaplevel(axis=1)[methods]
+    table = mean_intervals(by_fold, alpha, how.ratio)
+    table.insert(1, "sd", by_fold.std())
+    return table.reindex(pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"]))

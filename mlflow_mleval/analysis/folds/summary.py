@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from mlflow_mleval.analysis.folds.covariance import variance_factor
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
+from mlflow_mleval.analysis.paired import mean_intervals
 from mlflow_mleval.validation import probability
 
 #: Measures whose joint distribution is tested: with more of them, or with each other's harmonic mean, few folds tell nothing.
@@ -120,14 +119,10 @@ def fold_statistics(
         raise ValueError(f"`test_to_train` must be positive and finite, got {test_to_train!r}.")
     whole = folds.loc[:, folds.notna().all()].astype(float)
     left_out = tuple(str(m) for m in folds.columns if m not in whole)
-    mean, std = whole.mean(), whole.std(ddof=1)
-    quantile = stats.t.ppf((1 + confidence) / 2, n - 1)
-    half, wide = (quantile * std * np.sqrt(variance_factor(n, ratio)) for ratio in (None, test_to_train))
-    table = pd.DataFrame(
-        {"mean": mean, "std": std, "low": mean - half, "high": mean + half,
-         "corrected_low": mean - wide, "corrected_high": mean + wide}
-    )  # fmt: skip
-    varying = std > 0
+    table = mean_intervals(whole, 1 - confidence)
+    table.insert(1, "std", whole.std())
+    table[["corrected_low", "corrected_high"]] = mean_intervals(whole, 1 - confidence, test_to_train)[["low", "high"]]
+    varying = table["std"] > 0
     correlation = whole.corr().where(np.outer(varying, varying))
     return FoldStatistics(
         table, whole.cov(), correlation, n, confidence, float(test_to_train), left_out, tuple(warnings), *_mardia(whole)

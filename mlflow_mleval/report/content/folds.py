@@ -1,17 +1,4 @@
-"""The tests over the folds of each dataset: several measures tested together, pair by pair, with pictures of the folds.
-
-Files (unrounded; the columns and their order are stable):
-
-==================  ====================================================================================================
-fold_pairs.csv      dataset, method_a, method_b, statistic, f_statistic, pvalue, pvalue_corrected, significant,
-                    naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant, carried_by, reliable, doubts
-fold_posthoc.csv    dataset, method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better
-fold_means.csv      dataset, method, measure, mean, sd, low, high
-fold_values.csv     dataset, method, fold, measure, value
-==================  ====================================================================================================
-
-The headline test allows for training data that folds share; the naive one, the paper's, does not.
-"""
+"""The tests over the folds of each dataset: several measures tested together, pair by pair, with pictures of the folds."""
 
 from __future__ import annotations
 
@@ -56,6 +43,14 @@ KEYS = {
     "folds": "{dataset: {sentences, measures, protocol, test, means, pairs, posthoc, directions, manova, naive_manova, mardia, "
     "learned, cliques, orderings, excluded, refusals, warnings, ...}}: tests over the folds of each dataset, several measures "
     "together; pairs and posthoc are the rows of fold_pairs.csv and fold_posthoc.csv",
+}
+#: The headline test allows for training data that folds share; the naive one, the paper's, does not.
+FILES = {
+    "fold_pairs.csv": "dataset, method_a, method_b, statistic, f_statistic, pvalue, pvalue_corrected, significant, "
+    "naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant, carried_by, reliable, doubts",
+    "fold_posthoc.csv": "dataset, method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better",
+    "fold_means.csv": "dataset, method, measure, mean, sd, low, high",
+    "fold_values.csv": "dataset, method, fold, measure, value",
 }
 
 

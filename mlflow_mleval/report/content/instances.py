@@ -56,7 +56,8 @@ def document(tests: InstanceTests, provenance: Mapping[str, Any]) -> Document:
 
 def data(tests: InstanceTests) -> dict[str, Any]:
     """What JSON holds."""
-    return {"verdict": tests.verdict(), **vars(tests)}
+    found = {"n_draws" if key == "n_resamples" else key: value for key, value in vars(tests).items()}
+    return {"verdict": tests.verdict(), **found}
 
 
 def _blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None) -> list[Any]:
@@ -84,7 +85,7 @@ def _table(tests: InstanceTests, key: str, caption: str) -> Table:
                note="Mean difference: positive where the first is better, with an interval that is not corrected."),
         Column("permutation", permutation, keep=5,
                note="p-values are corrected for the number of pairs and measures; permutation decides "
-               f"({tests.n_draws:,} draws, seed {tests.seed})."),
+               f"({tests.n_resamples:,} draws, seed {tests.seed})."),
         Column("separated", apart, "<",
                note=f"{NOT_TRUSTED}: so few instances differ that they say little." if few.any() else ""),
         Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in counts], keep=4),

@@ -102,8 +102,8 @@ def _correlation(c: Comparison) -> Figure:
     svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
     caption = (
         f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.max_correlation:g} in "
-        f"absolute value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a hollow one "
-        "stands the measure because of which it goes. Weights are means over datasets."
+        f"absolute value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a "
+        "hollow one stands the measure because of which it goes. Weights are means over datasets."
         f"{only_best(len(r.correlation), 'measures')}"
     )
     shown = r.correlation.iloc[:TOP, :TOP]

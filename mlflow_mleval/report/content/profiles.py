@@ -1,20 +1,4 @@
-"""Loss profiles: where the order of the methods changes while more labels have to be right together, and who is aware of that.
-
-Files (unrounded; the columns and their order are stable):
-
-=========================  =============================================================================================
-profile_curves.csv         dataset, method, parameter, position, loss, low, high
-profile_ratios.csv         dataset, method_a, method_b, parameter, position, ratio, low, high, pvalue, significant
-profile_crossings.csv      dataset, method_a, method_b, parameter, position, below, above, certain
-profile_claims.csv         dataset, better, worse, first, last, n_labels
-profile_awareness.csv      dataset, method, hamming, subset, area, slope, relative_gain
-profile_across.csv         method_a, method_b, position, ratio, wins, losses, pvalue, significant
-=========================  =============================================================================================
-
-The parameter is k (binomial family) or α (polynomial); the position goes from 0, the Hamming loss, to 1, the subset 0/1
-loss. A ratio is the loss of method_b over that of method_a: above 1 method_a is better. profile_across.csv is over the datasets,
-and there only if these are enough to separate any pair.
-"""
+"""Loss profiles: where the order of the methods changes while more labels have to be right together, and who is aware of that."""
 
 from __future__ import annotations
 
@@ -63,6 +47,16 @@ KEYS = {
     "profiles": "{sentences, curves, ratios, crossings, claims, awareness, across, awareness_tests, n_labels, absent, warnings, "
     "options}: the loss profiles of the methods and their comparison, tables as the rows of the profile_*.csv; null where no two "
     "methods carry profiles",
+}
+#: The parameter is k or α; the position goes from 0, the Hamming loss, to 1, the subset 0/1 loss. A ratio is the loss of method_b
+#: over that of method_a: above 1 method_a is better. profile_across.csv is there only if the datasets can separate any pair.
+FILES = {
+    "profile_curves.csv": "dataset, method, parameter, position, loss, low, high",
+    "profile_ratios.csv": "dataset, method_a, method_b, parameter, position, ratio, low, high, pvalue, significant",
+    "profile_crossings.csv": "dataset, method_a, method_b, parameter, position, below, above, certain",
+    "profile_claims.csv": "dataset, better, worse, first, last, n_labels",
+    "profile_awareness.csv": "dataset, method, hamming, subset, area, slope, relative_gain",
+    "profile_across.csv": "method_a, method_b, position, ratio, wins, losses, pvalue, significant",
 }
 
 

@@ -72,25 +72,8 @@ _AGAIN = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.fro
 class RunReport:
     """Everything that the report of one run may say.
 
-    Attributes
-    ----------
-    ev : Evaluation
-    method, dataset : str
-        Empty where nobody says.
-    means : mapping of str to float
-        The values that count: means over folds where there are folds.
-    statistics : FoldStatistics or None
-        Of the folds, if there are at least two.
-    hierarchy : Hierarchy or None
-        The classes, to show labels by their place.
-    provenance : mapping of str to text
-        What reproduces it.
-    time : str
-        When it was made.
-    remarks : tuple of str
-        Further doubts.
-    portable : bool
-        Whether the Evaluation itself lies beside the report.
+    `means` are the values that count: over folds where there are folds; `statistics` those of two folds and more; `remarks`
+    further doubts. `hierarchy` gives labels their place. `portable` says whether the Evaluation itself lies beside the report.
     """
 
     ev: Evaluation
@@ -107,9 +90,7 @@ class RunReport:
     @classmethod
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
         """What an Evaluation by itself says, with folds as of one cross-validation."""
-        if not len(ev.folds):
-            return cls(ev, method, dataset, ev.measures, portable=False)
-        means = ev.folds.mean(skipna=False).dropna().to_dict()
+        means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         return cls(ev, method, dataset, means, fold_statistics(ev.folds) if len(ev.folds) > 1 else None, portable=False)
 
     @property
@@ -127,9 +108,8 @@ class RunReport:
     def decision(self) -> str:
         """How labels were predicted, and under which conventions."""
         cut = self.ev.threshold
-        rule = "label sets as given" if cut is None else f"labels with a score of at least {number(cut)}"
-        if isinstance(cut, tuple):
-            rule = "labels with a score of at least a threshold of their own"
+        least = "a threshold of their own" if isinstance(cut, tuple) else number(cut)
+        rule = "label sets as given" if cut is None else f"labels with a score of at least {least}"
         return f"{rule}, conventions {self.ev.conventions}"
 
     @property
@@ -240,8 +220,8 @@ def data(report: RunReport) -> dict[str, Any]:
 def frames(report: RunReport) -> dict[str, pd.DataFrame]:
     """What CSV files hold."""
     rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
-    found = {"measures": pd.DataFrame(rows, columns=["measure", "value", "better", "family"])}
-    return found | {"labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
+    found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
+    return {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
 
 
 def _summary(report: RunReport) -> Section:
@@ -291,16 +271,16 @@ def _rise(report: RunReport) -> list[str]:
     if not report.profiles:
         return []
     kind, profile = next(iter(report.profiles.items()))
-    text = (
-        f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} "
-        "(subset 0/1) as more labels have to be right together"
-    )
+    found = [
+        f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1) "
+        "as more labels have to be right together."
+    ]
     if (gain := profile.relative_gain) == gain:
-        text += (
-            f". On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same "
-            f"ones (100%) it stands at {_percent(gain)}"
+        found.append(
+            "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones "
+            f"(100%) it stands at {_percent(gain)}."
         )
-    return [text + "."]
+    return found
 
 
 def _extremes(report: RunReport) -> list[str]:
@@ -402,12 +382,11 @@ def _levels(report: RunReport) -> Beside:
     counted = table.assign(classes=1).groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]].sum()
     tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
     counted.insert(1, "support", tp + fn)
-    rates = pd.DataFrame({"precision": tp / (tp + fp), "recall": tp / (tp + fn), "F1": 2 * tp / (2 * tp + fp + fn)})
-    rates = zip(*(aligned(row, 3) for row in rates.to_numpy()), strict=True)
+    rates = [aligned(row, 3) for row in zip(tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn), strict=True)]
     by_depth = Table(
         [Column("depth", [*map(str, counted.index)], "<"),
          *(Column(c, [f"{v:,.0f}" for v in counted[c]]) for c in counted),
-         *(Column(head, cells) for head, cells in zip(("precision", "recall", "F1"), rates, strict=True))],
+         *map(Column, ("precision", "recall", "F1"), zip(*rates, strict=True))],
         title="By depth", depth=PAGE,
         note="1 is a root. Classes as they were assigned, without those above them; sums over instances.",
     )  # fmt: skip
