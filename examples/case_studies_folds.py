@@ -55,12 +55,12 @@ TABLES = {
 
 NOT_REPRODUCED = [
     "What is not reproduced: the paper's five sets of data (acceptors, donors, arabidopsis, polyadenylation, ec) and its",
-    "folds are not to be had, so that its percentages stand here to be looked at, not to be met; nor are its ten",
-    "repetitions of every comparison (here one), C4.5 (here scikit-learn's tree), and Figures 1 to 3, which show single",
-    "pairs as Figure 4 shows several methods, one of them two kernels for proteins. What is, is each analysis and what it",
-    "is there to show: pairs that only the multivariate test tells apart. The opposite is more frequent here than there:",
-    "these tasks are small, with 17 to 180 instances in a fold, the methods differ by few errors, and where the error",
-    "itself is all that differs a test of it alone is stronger.",
+    "folds, which are not available, so its percentages stand here for orientation only; its ten repetitions of every",
+    "comparison (here one); C4.5 (here scikit-learn's tree); and Figures 1 to 3, which show single pairs in the way that",
+    "Figure 4 shows several methods, one of them two kernels for proteins. What is reproduced is each analysis and its",
+    "point: pairs that only the multivariate test tells apart. The opposite happens more often here than in the paper.",
+    "These tasks are small, with 17 to 180 instances in a fold, and the methods differ by few errors; where nothing but",
+    "the error differs, a test of the error alone is stronger.",
 ]
 
 

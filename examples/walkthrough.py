@@ -85,7 +85,8 @@ terminal("mleval compare -n 'held out' --over instances -m f1 -m accuracy")
 # %% [markdown]
 # ## One dataset, many folds
 #
-# `cross_validate` fits, predicts and evaluates each fold, and logs one run. The same folds for all, so that they are pairs.
+# `cross_validate` fits, predicts and evaluates each fold, and logs one run. All methods get the same folds, which makes
+# them pairs.
 
 # %%
 cv = KFold(10, shuffle=True, random_state=0)
