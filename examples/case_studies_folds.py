@@ -90,7 +90,7 @@ def log_runs(chosen: list[str]) -> None:
                 fitted = make_pipeline(StandardScaler(), model).fit(x[train], y[train])
             prediction[test, 0], fold[test] = fitted.predict(x[test]), number
         log_evaluation(
-            evaluate(truth, y_pred=prediction, folds=fold), method=method, dataset=task, experiment_name=EXPERIMENT, y_true=truth,
+            evaluate(truth, y_pred=prediction, folds=fold), method=method, dataset=task, experiment_name=EXPERIMENT,
             test_indices=[test for _, test in splits], n_train=[len(train) for train, _ in splits],
         )  # fmt: skip
 

@@ -159,6 +159,15 @@ def test_differing_data_and_splits_are_doubts(log):
     notes = load().notes
     assert any(n.startswith("On d the data were not the same in all runs") for n in notes)
     assert any(n.startswith("On d the data were not split in the same way") for n in notes)
+    assert not any("is unknown: other versions" in n for n in notes)
+
+
+def test_digests_of_different_versions_do_not_compare(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="a" * 64))
+    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="b" * 59 + "-rows"))
+    notes = load().notes
+    assert not any("were not the same" in n for n in notes)
+    assert any(n.startswith("Whether the data were the same in all runs on d is unknown: other versions") for n in notes)
 
 
 # --- which measures

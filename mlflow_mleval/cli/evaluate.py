@@ -10,7 +10,6 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.output import one_line_errors, progress, say, width, write
 
 _FILE = click.Path(exists=True, dir_okay=False)
-_HIERARCHICAL = ("truth", "max_distance", "lca", "lca_max_distance", "count_root")
 
 
 @click.command()
@@ -50,21 +49,20 @@ def evaluate(
     Examples: mleval evaluate predictions.csv --method BR --dataset yeast -n mystudy
               mleval evaluate predicted.txt --truth true.txt --hierarchy edges.txt --count-root --method A --dataset news
     """
+    from mlflow_mleval.files.evaluate_file import evaluate_file
+    from mlflow_mleval.files.predictions import open_predictions
+    from mlflow_mleval.measures.hierarchical import OPTIONS
     from mlflow_mleval.report.listings import render_evaluation
-    from mlflow_mleval.training.files import evaluate_file
     from mlflow_mleval.training.log_evaluation import log_evaluation
 
     chosen = opt.chosen_format(format, filename)
-    if choices["hierarchy"] is None and (wanting := [name for name in _HIERARCHICAL if choices[name] is not None]):
+    if choices["hierarchy"] is None and (wanting := [name for name in ("truth", *OPTIONS) if choices.get(name) is not None]):
         raise click.UsageError(f"--hierarchy must be given with --{wanting[0].replace('_', '-')}.")
     given = {name: value for name, value in choices.items() if value is not None}
     with progress("evaluating", quiet) as step:
-        found = evaluate_file(file, **given, progress=step)
-    ev = found.evaluation
+        ev = evaluate_file(file, **given, progress=step)
     say("logging …", quiet)
-    run = log_evaluation(
-        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=found.fingerprint,
-        hierarchy=found.hierarchy,
-    )
-    notes = [f"not used, because they hold neither truth nor predictions: {', '.join(found.ignored)}"] if found.ignored else []
+    run = log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
+    ignored = () if "truth" in given else open_predictions(file).ignored
+    notes = [f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"] if ignored else []
     write(render_evaluation(ev, {"method": method, "dataset": dataset, "run_id": run}, notes, chosen, width()), filename, quiet)

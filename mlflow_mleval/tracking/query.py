@@ -379,9 +379,17 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
         ("dataset_digest", "the data were not the same in all runs"),
         ("split_digest", "the data were not split in the same way in all runs, so that their folds are no pairs"),
     ):
-        pairs = {(r.dataset, getattr(r, column)) for r in results if getattr(r, column)}
-        if differing := [d for d, n in Counter(d for d, _ in sorted(pairs)).items() if n > 1]:
+        found: dict[str, list[str]] = {}
+        for r in results:
+            found.setdefault(r.dataset, []).append(getattr(r, column))
+        differ = {d: schema.differ(digests) for d, digests in sorted(found.items())}
+        if differing := [d for d, known in differ.items() if known]:
             notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
+        if unknown := [d for d, known in differ.items() if known is None]:
+            notes.append(
+                f"Whether the data were the same in all runs on {some(unknown)} is unknown: other versions wrote the tag "
+                f"mleval.{column}, or MLflow its own digest."
+            )
     return notes
 
 

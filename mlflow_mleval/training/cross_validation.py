@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlflow
@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
@@ -116,8 +117,8 @@ def cross_validate(
     if log:
         try:
             log_evaluation(
-                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, hierarchy=hierarchy,
-                log_instances=log_instances, **split_facts(Y, splits),
+                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, log_instances=log_instances,
+                **split_facts(Y, splits),
             )  # fmt: skip
         except StoreError as error:
             warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
@@ -156,7 +157,7 @@ def evaluate_folds(
     )
     if ev.instances is not None:
         ev.instances.index = rows
-    return ev
+    return replace(ev, split=split_digest(tests))
 
 
 def without_scores(predictions: Sequence[Predictions]) -> str:

@@ -162,7 +162,7 @@ class SklearnAutolog:
                 if found.without_score:
                     self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {"y_true": Y}
+                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {}
 
             self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
 

@@ -229,8 +229,8 @@ class EpochLog:
         self.evaluation = evaluate(truth, scores, **self._options)
         self._send()
         log_evaluation(
-            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, y_true=truth,
-            hierarchy=self._options.get("hierarchy"), selected_among=self._epochs if chosen else None,
+            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id,
+            selected_among=self._epochs if chosen else None,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
         self._best = None
