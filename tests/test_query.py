@@ -109,7 +109,7 @@ def test_statuses_that_count_and_those_that_do_not(log):
 def test_reports_are_no_results(log, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     files = {"mleval_report.html": "<p>ä", "mleval/ranking.csv": b"a,b\n"}
-    more = {"params": {"missing": "worst"}, "metrics": {"n": 1}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
+    more = {"params": {"missing": "worst"}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
     run = client.get_run(run_id)
