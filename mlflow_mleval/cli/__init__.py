@@ -12,7 +12,7 @@ import click
 from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
+from mlflow_mleval.cli.output import excluded_in_flags, one_line_errors, progress, provenance, say, width, write
 from mlflow_mleval.cli.profile import profile
 
 SELECTION = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "folds_by",
@@ -225,7 +225,7 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
-    return load_study(**opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES) if key in choices}))
+    return excluded_in_flags(load_study(**opt.selected({key: choices[key] for key in (*SELECTION, *MEASURES) if key in choices})))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:

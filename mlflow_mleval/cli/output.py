@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 import click
 
 from mlflow_mleval.errors import MlevalError
+
+_QUOTES = "[]'"
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -53,12 +56,30 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
-            text = terminal(" ".join(str(error).split()))
+            text = terminal(in_flags(" ".join(str(error).split())))
             if isinstance(error, ValueError) and (usage := _about_option(text)):
                 raise click.UsageError(usage, click.get_current_context()) from error
             raise click.ClickException(text) from error
 
     return run
+
+
+def in_flags(text: str) -> str:
+    """The text with arguments of Python (`missing='worst'`) as options (--missing worst) of this command or its siblings."""
+    context = click.get_current_context()
+    commands = [*getattr(context.find_root().command, "commands", {}).values(), context.command]
+    options = [p for command in commands for p in command.params if isinstance(p, click.Option)]
+    flags = {option.name: max(option.opts, key=len) for option in options}
+
+    def flag(found: re.Match[str]) -> str:
+        return f"{flags[found[1]]} {found[2].strip(_QUOTES)}".rstrip() if found[1] in flags else found[0]
+
+    return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+
+
+def excluded_in_flags(study: Any) -> Any:
+    """The study with the reasons why something was left out in options of the command line."""
+    return replace(study, excluded=tuple(replace(gone, reason=in_flags(gone.reason)) for gone in study.excluded))
 
 
 def _about_option(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mlflow_mleval.cli.output import provenance, say, width, write
+from mlflow_mleval.cli.output import excluded_in_flags, provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
 
 #: Options of `mleval compare` that only tests over datasets heed, and those that only tests over folds do.
@@ -49,7 +49,7 @@ def _folds(selection: dict[str, Any], choices: dict[str, Any], format: str, file
     from mlflow_mleval.tracking.counts import load_folds
 
     say("reading runs …", quiet)
-    study = load_folds(**selection)
+    study = excluded_in_flags(load_folds(**selection))
     if study.folds is None:
         raise MlevalError("no selected run holds values by fold. Log them with folds, or test over datasets.")
     absent: dict[str, str] = {}
@@ -73,7 +73,7 @@ def _instances(selection: dict[str, Any], choices: dict[str, Any], format: str, 
 
     say("reading runs …", quiet)
     wanted = selection.pop("measures")
-    study = load_study(**selection)
+    study = excluded_in_flags(load_study(**selection))
     drawn = {"seed": choices["seed"]} | ({} if choices["swaps"] is None else {"n_draws": choices["swaps"]})
     found, absent, notes = {}, {}, [*study.notes, *left_out(e for e in study.excluded if e.kind != "measure")]
     for dataset in study.datasets:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.output import one_line_errors, provenance, say, width, write
+from mlflow_mleval.cli.output import in_flags, one_line_errors, provenance, say, width, write
 
 
 @click.command()
@@ -45,6 +46,7 @@ def profile(
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
     profiles = load_profiles(kind, **opt.selected(selection))
+    profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
     found = compare_profiles(profiles, family=family, alpha=alpha, seed=seed, protocol=protocol, ratio=ratio)
     used = set(profiles.errors)
