@@ -81,6 +81,11 @@ def test_unknown_metric_needs_a_direction(store):
     assert [m["measure"] for m in found["measures"]] == ["training_time"]
 
 
+def test_what_python_calls_an_argument_is_an_option_on_the_command_line(store):
+    assert "declare --min or --max" in mleval("runs", "-n", "madjarov2012").stdout
+    assert "--experiment-name NAME or --experiment-id ID" in mleval("runs", code=1).stderr
+
+
 def test_unknown_names_are_named(store):
     assert "'nowhere'" in mleval("rank", "-n", "nowhere", code=1).stderr
     assert "nobody" in mleval("compare", *WORST, "--control", "nobody", code=1).stderr

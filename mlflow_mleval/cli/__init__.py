@@ -13,7 +13,7 @@ import click
 from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
+from mlflow_mleval.cli.output import excluded_in_flags, one_line_errors, progress, provenance, say, width, write
 from mlflow_mleval.cli.over import heeded, run_over_folds, run_over_instances
 from mlflow_mleval.cli.profile import profile
 
@@ -243,7 +243,7 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
-    return load_study(**opt.arguments(choices, opt.selection, opt.folds_by, opt.measures, opt.missing))
+    return excluded_in_flags(load_study(**opt.arguments(choices, opt.selection, opt.folds_by, opt.measures, opt.missing)))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:

@@ -69,8 +69,9 @@ def evaluate(
       mleval evaluate predicted.txt --truth true.txt --hierarchy edges.txt \\
           --count-root --method BR --dataset news -n mystudy
     """
+    from mlflow_mleval.files.evaluate_file import evaluate_file
+    from mlflow_mleval.files.predictions import open_predictions
     from mlflow_mleval.report.content.listings import evaluation_document
-    from mlflow_mleval.training.files import evaluate_file
     from mlflow_mleval.training.log_evaluation import log_evaluation
 
     chosen = opt.chosen_format(format, filename)
@@ -78,15 +79,12 @@ def evaluate(
         raise click.UsageError(f"--hierarchy must be given with --{wanting[0].replace('_', '-')}.")
     given = {name: value for name, value in choices.items() if value is not None}
     with progress("evaluating", quiet) as step:
-        found = evaluate_file(file, **given, progress=step)
-    ev = found.evaluation
+        ev = evaluate_file(file, **given, progress=step)
     if "threshold" in given and ev.threshold is None:
         raise click.UsageError(f"--threshold: {file!r} has predictions, which need none. Leave it out.")
     say("logging …", quiet)
-    run = log_evaluation(
-        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=found.fingerprint,
-        hierarchy=found.hierarchy,
-    )
-    notes = [f"not used, because they hold neither truth nor predictions: {', '.join(found.ignored)}"] if found.ignored else []
+    run = log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
+    ignored = () if "truth" in given else open_predictions(file).ignored
+    notes = [f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"] if ignored else []
     shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
     write(shown.render(chosen, width()), filename, quiet)

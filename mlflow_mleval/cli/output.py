@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -23,9 +24,8 @@ from mlflow_mleval.cli.options import flags
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
 
-#: An argument of Python in a sentence: its name, and its value if that is text, a list of texts, True or False.
-_TEXT = r"""(?:"[^"]*"|'[^']*')"""
-_ARGUMENT = re.compile(rf"""(?<![\w.])([a-z_]+)=({_TEXT}|\[{_TEXT}(?:, {_TEXT})*\]|True\b|False\b|(?!\.?[\w"'\[({{-]))""")
+#: What stands around the value of an argument of Python in a sentence.
+QUOTES = "[]'"
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -60,7 +60,7 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
-            text = in_flags(terminal(" ".join(redacted(str(error)).split())))
+            text = terminal(in_flags(" ".join(redacted(str(error)).split())))
             if isinstance(error, ValueError) and (usage := _about_option(text)):
                 raise_alone(click.UsageError(usage, click.get_current_context()))
             raise_alone(click.ClickException(text))
@@ -75,6 +75,23 @@ def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def in_flags(text: str) -> str:
+    """The text with arguments of Python (`missing='worst'`) as options (--missing worst) of this command or its siblings."""
+    context = click.get_current_context()
+    commands = [*getattr(context.find_root().command, "commands", {}).values(), context.command]
+    names = {option.name: max(option.opts, key=len) for command in commands for option in command.params}
+
+    def flag(found: re.Match[str]) -> str:
+        return f"{names[found[1]]} {found[2].strip(QUOTES)}".rstrip() if found[1] in names else found[0]
+
+    return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+
+
+def excluded_in_flags(study: Any) -> Any:
+    """The study with the reasons why something was left out in options of the command line."""
+    return replace(study, excluded=tuple(replace(gone, reason=in_flags(gone.reason)) for gone in study.excluded))
+
+
 def _about_option(text: str) -> str:
     """An error about an argument ("`p` must be ...") as one about the option that was typed; empty where none was."""
     typed = flags(click.get_current_context(), typed=True)
@@ -82,34 +99,6 @@ def _about_option(text: str) -> str:
     if about is None or about[1] not in typed:
         return ""
     return re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
-
-
-def in_flags(text: str) -> str:
-    """The text with the Python arguments that it names (`missing="worst"`, `minimize=`) as flags of the command that runs.
-
-    Left alone are arguments that the command has no option for or whose flag the text names too, and values that the option
-    would refuse: these are part of a name, as in KNeighborsClassifier(weights='distance').
-    """
-    context = click.get_current_context()
-    names, options = flags(context), {option.name: option for option in context.command.params}
-
-    def as_typed(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        flag, option = names.get(name), options.get(name)
-        if flag is None or re.search(rf"{flag}(?![\w-])", text):
-            return found[0]
-        if value in ("True", "False"):
-            fits = option.is_flag and option.process_value(context, True) is (value == "True")
-            return flag if fits else found[0]
-        given = [quoted[1:-1] for quoted in re.findall(_TEXT, value)]
-        try:
-            for one in given:
-                option.type.convert(one, option, context)
-        except click.UsageError:
-            return found[0]
-        return " ".join(f"{flag} {shlex.quote(one)}" for one in given) or flag
-
-    return _ARGUMENT.sub(as_typed, text)
 
 
 def width() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.output import in_flags, provenance, say, width, write
+from mlflow_mleval.cli.output import excluded_in_flags, in_flags, provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
 
 #: What all tests heed, and what those over each do beside.
@@ -47,7 +47,7 @@ def run_over_folds(choices: dict[str, Any], format: str, filename: str | None, q
 
     say("reading runs …", quiet)
     wanted = _wanted(choices)
-    study = load_folds(**_selection(choices) | {"measures": wanted})
+    study = excluded_in_flags(load_folds(**_selection(choices) | {"measures": wanted}))
     if study.folds is None:
         raise MlevalError("no selected run holds values by fold. Log them with folds, or test over datasets.")
     absent: dict[str, str] = {}
@@ -73,7 +73,7 @@ def run_over_instances(choices: dict[str, Any], format: str, filename: str | Non
     say("reading runs …", quiet)
     wanted = _wanted(choices)
     selection = _selection(choices)
-    study = load_study(**selection)
+    study = excluded_in_flags(load_study(**selection))
     options = opt.arguments(choices, opt.level, *HEEDED["instances"])
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
     found, absent, notes = {}, {}, [*study.notes, *left_out(e for e in study.excluded if e.kind != "measure")]

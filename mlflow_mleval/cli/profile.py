@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.output import one_line_errors, provenance, say, width, write
+from mlflow_mleval.cli.output import in_flags, one_line_errors, provenance, say, width, write
 
 _PROFILES = opt.Group(
     "Profiles",
@@ -44,6 +45,7 @@ def profile(kind: str, format: str | None, filename: str | None, quiet: bool, **
     say("reading runs …", quiet)
     options = opt.arguments(choices, _PROFILES, opt.protocol, opt.seed)
     profiles = load_profiles(kind, **opt.arguments(choices, opt.selection))
+    profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
     found = compare_profiles(profiles, **options)
     used = set(profiles.errors)

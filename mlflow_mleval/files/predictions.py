@@ -35,7 +35,7 @@ _BINARY = ("y_true", "y_pred")
 
 
 @dataclass(frozen=True)
-class Predictions:
+class PredictionFile:
     """What a file holds.
 
     Attributes
@@ -56,7 +56,7 @@ class Predictions:
     batches: Iterator[dict[str, Any]]
 
 
-def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> Predictions:
+def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
     Parameters
@@ -89,7 +89,7 @@ def open_predictions(path: str | Path, progress: Progress = lambda done, total: 
 
 def open_class_sets(
     path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress = lambda done, total: None
-) -> Predictions:
+) -> PredictionFile:
     """Open two files of class sets: each line holds the classes of one instance, separated by spaces.
 
     Line i of both is the same instance; an empty line is an empty set.
@@ -105,7 +105,7 @@ def open_class_sets(
         files = [p.open(encoding="utf-8-sig", errors="replace", newline="\n") for p in paths]
     except OSError as error:
         raise ImportFileError(f"cannot read {error.filename!r}: {error.strerror or error}.") from error
-    return Predictions(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
+    return PredictionFile(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:
@@ -212,7 +212,7 @@ def _fold_name(text: str) -> int | str:
 # ---- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _open_csv(path: Path, progress: Progress) -> Predictions:
+def _open_csv(path: Path, progress: Progress) -> PredictionFile:
     with path.open("rb") as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
@@ -225,7 +225,7 @@ def _open_csv(path: Path, progress: Progress) -> Predictions:
             raise ImportFileError(f"{path.name}, line {at}: the separator seems to be {other!r}. Separate columns by commas.")
         columns = _columns(header, path.name)
         first = next(rows, (0, []))[1]
-    return Predictions(
+    return PredictionFile(
         columns.names, tuple(columns.places)[1:], columns.ignored, _csv_batches(path, header, at, columns, first, progress)
     )
 
@@ -387,7 +387,7 @@ def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]
 # ---- parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _open_parquet(path: Path, progress: Progress) -> Predictions:
+def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
     try:
         file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
     except pa.ArrowException as error:
@@ -398,7 +398,7 @@ def _open_parquet(path: Path, progress: Progress) -> Predictions:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ImportFileError(f"{path.name}, column {_shown(header[place])}: the type is {kind}, not numbers.")
-    return Predictions(
+    return PredictionFile(
         columns.names, tuple(columns.places)[1:], columns.ignored, _parquet_batches(file, path.name, columns, progress)
     )
 
@@ -435,7 +435,7 @@ def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, pr
 # ---- npz -------------------------------------------------------------------------------------------------------------
 
 
-def _open_npz(path: Path, progress: Progress) -> Predictions:
+def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     try:
         archive = zipfile.ZipFile(path)
         arrays = {n.removesuffix(".npy"): _Array(archive, n, path) for n in archive.namelist() if n.endswith(".npy")}
@@ -459,7 +459,7 @@ def _open_npz(path: Path, progress: Progress) -> Predictions:
             rest[key] = array.rows(length).tolist()
     names = tuple(rest.get("label_names", range(shape[1])))
     ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
-    return Predictions(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
+    return PredictionFile(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
 
 
 class _Array:

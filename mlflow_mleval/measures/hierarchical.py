@@ -162,6 +162,10 @@ def instance_measures(
     return found[names].iloc[place].reset_index(drop=True)
 
 
+#: The options of the hierarchical measures, with their defaults.
+OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__
+
+
 def micro(sums: Mapping[str, float]) -> dict[str, float]:
     """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed over instances.
 

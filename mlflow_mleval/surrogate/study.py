@@ -40,7 +40,6 @@ from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_hea
 from mlflow_mleval.surrogate.report import surrogate_document, surrogate_sentences
 from mlflow_mleval.tracking import reports, schema, store
 from mlflow_mleval.tracking.read_profiles import load_profiles
-from mlflow_mleval.training.fingerprint import Fingerprint
 from mlflow_mleval.training.log_evaluation import check_name, log_evaluation
 from mlflow_mleval.validation import binary_matrix, one_of
 
@@ -219,12 +218,10 @@ def surrogate_study(
     ks = sorted({int(k) for k in ks})
     splitter = KFold(cv, shuffle=True, random_state=seed) if np.isscalar(cv) else check_cv(cv)
     splits = list(splitter.split(X, truth))
-    fingerprint = Fingerprint(names)
-    fingerprint.update(truth)
-    fingerprint.add_folds({i: np.sort(test) for i, (_, test) in enumerate(splits)})
+    tests = [test for _, test in splits]
     rows = [np.sort(part).tolist() for split in splits for part in split]
     identity = {
-        "labels": fingerprint.truth,
+        "labels": _labels_digest(names, truth),
         "features": sha256(repr(X.shape).encode() + X.tobytes()).hexdigest(),
         "folds": sha256(repr(rows).encode()).hexdigest(),
         "n_neighbors": int(n_neighbors),
@@ -243,14 +240,13 @@ def surrogate_study(
         with click.progressbar(length=len(splits) + len(missing), label=label, file=sys.stderr, hidden=hidden) as bar:
             minimiser = NearestNeighbourMinimiser(n_neighbors, max_candidates=max_candidates)
             predictions = _predictions(minimiser, X, truth, splits, missing, bar.update)
-            tests = [test for _, test in splits]
             fold = np.repeat(np.arange(len(splits)), list(map(len, tests)))
             for k, predicted in zip(missing, predictions, strict=True):
                 ev = evaluate(truth[np.concatenate(tests)], y_pred=predicted, label_names=names, folds=fold, instances=False)
                 begun = held[k].info.run_id if k in held else None
                 log_evaluation(
                     ev, method=f"{_METHOD}{k:0{len(str(n_labels))}d}", dataset=dataset, run_id=begun,
-                    experiment_name=None if begun else experiment_name, y_true=fingerprint,
+                    experiment_name=None if begun else experiment_name, test_indices=tests,
                     n_train=[len(train) for train, _ in splits], tags={schema.TAG_SURROGATE: json.dumps({"k": k} | identity)},
                 )  # fmt: skip
                 bar.update(1)
@@ -313,6 +309,14 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
         experiment=experiment_name,
         warnings=(*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items())),
     )
+
+
+def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
+    """SHA-256 of the labels' names and of which of them each instance has, in the order of the rows, as that of features is."""
+    counts, columns = truth.sum(axis=1).astype("<i8"), np.nonzero(truth)[1].astype("<i8")
+    digest = sha256(repr((tuple(map(str, names)), len(truth))).encode("utf-8", "surrogatepass"))
+    digest.update(sha256(counts.tobytes()).digest() + sha256(columns.tobytes()).digest())
+    return digest.hexdigest()
 
 
 def _predictions(

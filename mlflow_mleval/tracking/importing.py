@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Run, RunTag
+from mlflow.entities import Metric, Run
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import read_results
 from mlflow_mleval.naming import some
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.validation import one_of
-
-#: MLflow takes at most 1,000 metrics, tags and parameters a request.
-_BATCH = 900
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def import_results(
     found = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
-    with store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true"):
+    with runs.quiet():
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
                 what, changed = _write(client, experiment_id, result, found.get(pair))
@@ -191,8 +188,8 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
 def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:
     """Runs of earlier imports by (dataset, method): where there are several, the latest, one that is whole if there is one."""
     found = {}
-    runs = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
-    for run in sorted(runs, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
+    imported = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
+    for run in sorted(imported, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
         found[run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)] = run
@@ -207,17 +204,8 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
     """Write what is missing; returns "created", "updated" or "unchanged", and the changes."""
     created = run is None
     if run is None:
-        run = client.create_run(
-            experiment_id,
-            run_name=schema.run_name(result.method, result.dataset),
-            tags={
-                schema.TAG_METHOD: result.method,
-                schema.TAG_DATASET: result.dataset,
-                schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-                schema.TAG_KIND: schema.KIND_IMPORT,
-                schema.TAG_STATUS: schema.INCOMPLETE,
-            },
-        )
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
+        run = runs.create(client, experiment_id, schema.run_name(result.method, result.dataset), marks)
     tags = run.data.tags
     stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
@@ -239,7 +227,7 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
         by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, "")) if schema.TAG_FOLDS in different else {}
         _log(client, run, means, by_fold, {**stamp, **different, schema.TAG_STATUS: result.status}, timestamp)
     if not finished:
-        client.set_terminated(run.info.run_id, result.run_status)
+        runs.end(client, run.info.run_id, result.run_status)
     if created:
         return "created", []
     if not _is_whole(run) or not (means or different):
@@ -289,13 +277,6 @@ def _log(
     """One request where MLflow allows; the tags, and with them the status, go with the last."""
     metrics = [Metric(schema.metric_key(m), v, timestamp, 0) for m, v in means.items()]
     metrics += [Metric(schema.FOLD_PREFIX + m, v, timestamp, fold) for (m, fold), v in folds.items()]
-    batches = list(_chunks(metrics, _BATCH)) or [[]]
-    if len(batches) > 1:
-        client.set_tag(run.info.run_id, schema.TAG_STATUS, schema.INCOMPLETE)
-    for batch in batches[:-1]:
-        client.log_batch(run.info.run_id, metrics=batch)
-    client.log_batch(run.info.run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
-
-
-def _chunks(items: Sequence[Metric], size: int) -> Iterable[Sequence[Metric]]:
-    return (items[i : i + size] for i in range(0, len(items), size))
+    if len(metrics) > runs.BATCH:
+        runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+    runs.log(client, run.info.run_id, metrics, tags)

@@ -84,12 +84,12 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     absent: dict[str, str] = {}
     pooled, elsewhere = [], []
     for pair in map(tuple, study.values.index):
-        tags, name = study.profile_tags.get(pair, {}), f"{pair[1]} on {pair[0]}"
-        if kind not in tags:
-            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if tags else "its run carries no profile"
-            continue
+        held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
         try:
-            tag = schema.decode_profile(tags[kind]) if kind == "hard" else schema.decode_soft_profile(tags[kind])
+            tag = held[kind]
+        except KeyError:
+            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if held else "its run carries no profile"
+            continue
         except ValueError as error:
             absent[name] = str(error)
             continue

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import mlflow
 import numpy as np
 import pandas as pd
 from scipy import sparse
@@ -18,11 +16,11 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import runs as run_log
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
 from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import Predictions, predict
@@ -99,8 +97,8 @@ def cross_validate(
     n_labels = binary_matrix(Y, "Y").shape[1]
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if log:
-        tags = run_tags(run_id, experiment_name)
-        named = {} if holds_result(tags) else tags
+        tags = runs.held(run_id, experiment_name)
+        named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
         refuse_other(tags, method, dataset)
@@ -116,8 +114,8 @@ def cross_validate(
     if log:
         try:
             log_evaluation(
-                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, hierarchy=hierarchy,
-                log_instances=log_instances, **split_facts(Y, splits),
+                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, log_instances=log_instances,
+                **split_facts(Y, splits),
             )  # fmt: skip
         except StoreError as error:
             warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
@@ -156,7 +154,7 @@ def evaluate_folds(
     )
     if ev.instances is not None:
         ev.instances.index = rows
-    return ev
+    return replace(ev, split=split_digest(tests))
 
 
 def without_scores(predictions: Sequence[Predictions]) -> str:
@@ -174,34 +172,10 @@ def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def run_tags(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:
-    """The tags of the run that `log_evaluation` would write to; none where that is a new run.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be reached, or there is no such run.
-    """
-    client = store.connect(create=True)
-    if run_id is None and experiment_name is None:
-        active = mlflow.active_run()
-        run_id = active.info.run_id if active else os.environ.get("MLFLOW_RUN_ID")
-    with store.quick(), store.store_errors("read"):
-        if run_id is None:
-            client.search_experiments(max_results=1)
-            return {}
-        return dict(client.get_run(run_id).data.tags)
-
-
-def holds_result(tags: Mapping[str, str]) -> bool:
-    """Whether a run with these tags holds a result of ours already."""
-    return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)
-
-
 def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
     """Raise StoreError where the run holds the result of another method or dataset."""
     held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-    if holds_result(tags) and held != (method, dataset):
+    if runs.holds_result(tags) and held != (method, dataset):
         raise StoreError(
             f"the run holds {held[0]} on {held[1]} already, and a run is one method on one dataset. "
             f"Start another run for {method} on {dataset}."
@@ -372,12 +346,12 @@ def log_search(
     means["fit_time"] = float(results["mean_fit_time"][best])
     if method is None:
         method = method_name(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator)
-    payload = run_log.Payload(
+    payload = runs.Payload(
         method=method, dataset=dataset, means=means, folds=list(folds), by_fold=by_fold,
         tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
         files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
     )  # fmt: skip
-    return run_log.write(payload, run_id=run_id, experiment_name=experiment_name)
+    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
 
 
 def candidates(search: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import random
 import sys
 import threading
@@ -15,12 +14,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import mlflow
 import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.training.cross_validation import holds_result, run_tags
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
 from mlflow_mleval.training.log_evaluation import log_evaluation
 
@@ -103,9 +100,7 @@ class Sink:
         with self.harmless(what):
             ev, facts = make()
             names = self.method or method_name(estimator), self.dataset or dataset_name(X, Y)
-            active = mlflow.active_run()
-            run_id = run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
-            job = (ev, names, run_id, self.options | facts)
+            job = (ev, names, runs.target(run_id), self.options | facts)
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
             else:
@@ -120,8 +115,8 @@ class Sink:
     def _write(self, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]) -> None:
         (method, dataset), experiment = names, None
         if run_id is not None:
-            tags = run_tags(run_id)
-            if holds_result(tags):
+            tags = runs.held(run_id)
+            if runs.holds_result(tags):
                 experiment, run_id = _experiment_of(run_id), None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)

@@ -11,7 +11,6 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-import mlflow
 import numpy as np
 import sklearn.metrics
 from sklearn import model_selection
@@ -22,6 +21,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.tracking import runs
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
@@ -112,7 +112,7 @@ class SklearnAutolog:
         if _n_columns(Y) > 1:
             try:
                 found = getattr(estimator, _MLFLOW_RUN, None)
-                run_id = found if found != before else _active_run_id()
+                run_id = found if found != before else runs.target()
                 self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
             except Exception as error:
                 self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
@@ -162,7 +162,7 @@ class SklearnAutolog:
                 if found.without_score:
                     self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {"y_true": Y}
+                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {}
 
             self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
 
@@ -308,11 +308,6 @@ def _predicted(estimator: Any, X: Any, n_labels: int) -> Predictions:
     with warnings.catch_warnings():  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
         return predict(estimator, X, n_labels)
-
-
-def _active_run_id() -> str | None:
-    active = mlflow.active_run()
-    return active.info.run_id if active else None
 
 
 def _is_metric(function: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import sys
 import time
@@ -12,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from typing import Any
 
-import mlflow
 import numpy as np
 from mlflow.entities import Metric
 from numpy.typing import ArrayLike
@@ -23,8 +21,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.training.cross_validation import holds_result, run_tags
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import as_matrix
 from mlflow_mleval.validation import one_of
@@ -36,8 +33,8 @@ EPOCH_MEASURES = (
 )  # fmt: skip
 #: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.
 _POINTS = 10
-#: Epochs that are faster than this share a request; MLflow takes at most 1,000 metrics in one.
-_SECONDS, _BATCH = 1.0, 900
+#: Epochs that are faster than this share a request.
+_SECONDS = 1.0
 
 Predict = Callable[[], tuple[Any, Any]]
 
@@ -178,11 +175,10 @@ class EpochLog:
         return None
 
     def _find_run(self) -> None:
-        active = mlflow.active_run()
-        run_id = self._chosen_run or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+        run_id = runs.target(self._chosen_run)
         if run_id is None:
             raise ValueError("No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`.")
-        if holds_result(run_tags(run_id)):
+        if runs.holds_result(runs.held(run_id)):
             raise ValueError(f"Run {run_id} holds a result already, and a run is one method on one dataset. Start another.")
         self.run_id = run_id
 
@@ -198,7 +194,7 @@ class EpochLog:
         values = {schema.EPOCH_PREFIX + m: ev.measures[m] for m in self.measures or EPOCH_MEASURES if m in ev.measures}
         values |= _profile_metrics(ev)
         self._pending += [Metric(key, float(v), now, epoch) for key, v in values.items() if math.isfinite(v)]
-        if time.monotonic() - self._sent >= _SECONDS or len(self._pending) >= _BATCH - len(values):
+        if time.monotonic() - self._sent >= _SECONDS or len(self._pending) >= runs.BATCH - len(values):
             self._send()
 
     def _epoch_options(self) -> dict[str, Any]:
@@ -217,7 +213,7 @@ class EpochLog:
         with store.quick():
             client = store.connect()
             with store.store_errors("write to"):
-                client.log_batch(self.run_id, metrics=self._pending)
+                runs.log(client, self.run_id, self._pending)
         self._pending, self._sent = [], time.monotonic()
 
     def _log_end(self, predict: Predict, epoch: int | None) -> None:
@@ -229,8 +225,8 @@ class EpochLog:
         self.evaluation = evaluate(truth, scores, **self._options)
         self._send()
         log_evaluation(
-            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, y_true=truth,
-            hierarchy=self._options.get("hierarchy"), selected_among=self._epochs if chosen else None,
+            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id,
+            selected_among=self._epochs if chosen else None,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
         self._best = None
