@@ -463,7 +463,7 @@ def evaluate_batches(
     0.5
     """
     whole = None
-    for i, batch in enumerate(_shown(batches, sys.stderr.isatty() if progress is None else progress)):
+    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
         positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
         try:
             part = evaluate(*positional, **named, **options, instances=False)
@@ -584,7 +584,7 @@ def _difference(a: Any, b: Any) -> str:
     return f"{a!r} and {b!r}"
 
 
-def _shown(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
+def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
     """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
     if not progress:
         yield from batches

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
@@ -242,8 +241,3 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
         if gone.kind != "unasked":
             groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
     return [f"Left out: {kind}{'s' if len(names) > 1 else ''} {some(names, 6)}: {why}." for (kind, why), names in groups.items()]
-
-
-def oriented(values: pd.DataFrame, minimize: Iterable[str]) -> pd.DataFrame:
-    """The table with the sign of minimised columns turned, so that larger is better everywhere."""
-    return values * np.where(values.columns.isin(list(minimize)), -1.0, 1.0)

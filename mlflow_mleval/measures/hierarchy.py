@@ -154,7 +154,7 @@ class Hierarchy:
         return cls(graph, [length for *_, length in graph.edges(data=weight)])
 
     @classmethod
-    def from_paths(cls, paths: Iterable[str], separator: str = "/") -> Hierarchy:
+    def from_paths(cls, paths: Iterable[str]) -> Hierarchy:
         """The tree or forest of paths such as ``01/01/03``; every prefix of a path is a class, named by its whole path.
 
         >>> Hierarchy.from_paths(["01/01/03", "01/02", "02"]).nodes
@@ -163,10 +163,10 @@ class Hierarchy:
         nodes: dict[str, None] = {}
         edges: dict[tuple[str, str], None] = {}
         for path in paths:
-            parts = path.split(separator)
+            parts = path.split("/")
             if not all(parts):
-                raise ValueError(f"`paths` must hold non-empty parts joined by {separator!r}, got {path!r}. Mend the path.")
-            names = [separator.join(parts[:i]) for i in range(1, len(parts) + 1)]
+                raise ValueError(f"`paths` must hold non-empty parts joined by '/', got {path!r}. Mend the path.")
+            names = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
             nodes |= dict.fromkeys(names)
             edges |= dict.fromkeys(pairwise(names))
         return cls(edges, nodes=nodes)
@@ -342,7 +342,7 @@ class Hierarchy:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
 
 
-def listing(items: Iterable[Any], noun: str, limit: int = 5) -> str:
+def listing(items: Iterable[Any], noun: str) -> str:
     """The items, how many they are, and the first few of them.
 
     >>> listing("abcdefg", "letter")
@@ -350,4 +350,4 @@ def listing(items: Iterable[Any], noun: str, limit: int = 5) -> str:
     """
     items = list(items)
     plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
-    return f"{len(items)} {plural}: {', '.join(map(repr, items[:limit]))}{', ...' * (len(items) > limit)}"
+    return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"

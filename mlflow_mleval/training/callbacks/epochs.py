@@ -15,7 +15,6 @@ import numpy as np
 from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
-from mlflow_mleval import naming
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
@@ -95,11 +94,7 @@ class EpochLog:
         threshold: ArrayLike = 0.5,
         **hierarchy_options: Any,
     ) -> None:
-        for name, text in (("method", method), ("dataset", dataset)):
-            if not isinstance(text, str):
-                raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-            if problem := naming.text_problem(text):
-                raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+        runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")
         if hierarchy is None and hierarchy_options:
