@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
+# Public name -> module (itself, where that has the name). Loaded on first use, so that importing the package costs nothing.
 _PUBLIC = {
     "compare": "analysis.comparison",
     "Evaluation": "evaluation",
@@ -27,9 +27,10 @@ _PUBLIC = {
     "log_evaluation": "training.log_evaluation",
     "log_profile": "training.log_profile",
     "autolog": "training.autolog",
+    "callbacks": "callbacks",
     "cross_validate": "training.cross_validation",
-    "log_search": "training.cross_validation",
-    "scoring": "training.cross_validation",
+    "log_search": "training.search",
+    "scoring": "training.search",
     "surrogate_study": "surrogate.study",
     "load_surrogate_study": "surrogate.study",
     "SurrogateStudy": "surrogate.study",
@@ -72,7 +73,8 @@ __all__ = ["__version__", *sorted(_PUBLIC)]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    module = import_module(f"{__name__}.{_PUBLIC[name]}")
+    value = module if name == _PUBLIC[name] else getattr(module, name)
     globals()[name] = value
     return value
 

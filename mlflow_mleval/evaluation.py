@@ -42,8 +42,6 @@ from mlflow_mleval.validation import (
 class Evaluation(Reported):
     """What one method did on one dataset: measures overall, per fold, per label and per instance.
 
-    Made by `evaluate`, `evaluate_hierarchical`, `evaluate_batches` and `merge`.
-
     Attributes
     ----------
     sums : mapping of fold to Sums
@@ -59,8 +57,7 @@ class Evaluation(Reported):
     hierarchy : mapping or None
         The options of the hierarchical measures, and what identifies the hierarchy. None without one.
     instances : pandas.DataFrame or None
-        One row an instance, one column a measure, then the numbers of true and predicted labels; ``fold`` comes first where
-        folds were given. None if not kept.
+        One row an instance: its fold, where folds were given, its measures, the numbers of its true and predicted labels.
     taxonomy : Hierarchy or None
         The hierarchy itself. None without one, and in an Evaluation made by `from_dict`.
     split : str or None
@@ -103,10 +100,9 @@ class Evaluation(Reported):
     def truth_digest(self) -> str | None:
         """What tells the truth from other data; None where a part was evaluated by a version that did not keep it.
 
-        It is made of the names of the labels, the number of instances, and the sum of the SHA-256 of the instances' sets of
-        true labels modulo 2^256. Equal data have equal digests, in whatever batches, folds or order they are evaluated and
-        merged, and no accident makes those of different data equal. So it does not tell the order of instances, and who means
-        to deceive can make up two truths of one sum. An instance that several folds test counts as often.
+        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of the SHA-256 of their label
+        sets: the same in whatever batches, folds or order they are evaluated and merged. It does not tell the order of
+        instances, and who means to deceive can make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
         return None if sums.truth is None else truth_digest(self.label_names, sums.n, sums.truth)
@@ -468,7 +464,7 @@ def evaluate_batches(
     0.5
     """
     whole = None
-    for i, batch in enumerate(_shown(batches, sys.stderr.isatty() if progress is None else progress)):
+    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
         positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
         try:
             part = evaluate(*positional, **named, **options, instances=False)
@@ -589,7 +585,7 @@ def _difference(a: Any, b: Any) -> str:
     return f"{a!r} and {b!r}"
 
 
-def _shown(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
+def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
     """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
     if not progress:
         yield from batches

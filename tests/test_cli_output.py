@@ -37,9 +37,9 @@ def test_a_reader_that_stops_early_is_no_error():
     ("`n_jobs=2` is no argument of a command", "`n_jobs=2` is no argument of a command"),
 ])  # fmt: skip
 def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown):
-    with main.make_context("mleval", ["compare"], resilient_parsing=True) as root:
-        with main.commands["compare"].make_context("compare", ["-n", "x"], parent=root):
-            assert in_flags(said) == shown
+    root = main.make_context("mleval", ["compare"], resilient_parsing=True)
+    with root, main.commands["compare"].make_context("compare", ["-n", "x"], parent=root):
+        assert in_flags(said) == shown
 
 
 def test_errors_of_a_command_go_through_it():

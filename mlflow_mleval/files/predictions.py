@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.naming import quoted
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -127,7 +128,7 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
             for number, line in enumerate(file.read().lstrip("\ufeff").splitlines(), 1):
                 parts = line.split()
                 if parts and len(parts) != 2:
-                    found = f"got {len(parts)}: {_shown(line.strip())}"
+                    found = f"got {len(parts)}: {quoted(line.strip())}"
                     raise ImportFileError(f"{path.name}, line {number}: an edge is two classes, parent and child, {found}.")
                 if parts:
                     edges[tuple(parts)] = number
@@ -174,7 +175,7 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
         if match := _COLUMN.fullmatch(column):
             kind, label = match.groups()
             if found.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
-                raise ImportFileError(f"{name}: two columns hold {kind} of the label {_shown(label)}. Remove one.")
+                raise ImportFileError(f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one.")
         elif column == FOLD:
             if fold is not None:
                 raise ImportFileError(f"{name}: two columns are called {FOLD}. Remove one.")
@@ -182,7 +183,7 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
         else:
             ignored.append(column)
     if len(found) < 2 or "y_true" not in found:
-        have = ", ".join(map(_shown, header[:8])) + (" …" if len(header) > 8 else "")
+        have = ", ".join(map(quoted, header[:8])) + (" …" if len(header) > 8 else "")
         missing = "of the truth" if "y_true" not in found else "of scores or predictions"
         raise ImportFileError(f"{name}: no column {missing} (it has {have}). {_NAMING}")
     labels = list(found["y_true"])
@@ -190,7 +191,7 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
         if odd := [label for label in [*labels, *places] if label not in places or label not in found["y_true"]]:
             lacking = kind if odd[0] not in places else "y_true"
             raise ImportFileError(
-                f"{name}: the label {_shown(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
+                f"{name}: the label {quoted(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
             )
     order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
     return _Columns({kind: [found[kind][label] for label in labels] for kind in order}, tuple(labels), fold, tuple(ignored))
@@ -294,7 +295,7 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
             value = _number(cells[p])
             if _wrong(np.float64(value), binary):
                 raise ImportFileError(
-                    f"{name}, line {at}, column {_shown(header[p])}: {_shown(cells[p])} is not {_expected(binary)}."
+                    f"{name}, line {at}, column {quoted(header[p])}: {quoted(cells[p])} is not {_expected(binary)}."
                 )
             values[p].append(value)
         if folds is not None:
@@ -397,7 +398,7 @@ def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
     for place in columns.used:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ImportFileError(f"{path.name}, column {_shown(header[place])}: the type is {kind}, not numbers.")
+            raise ImportFileError(f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers.")
     return PredictionFile(
         columns.names, tuple(columns.places)[1:], columns.ignored, _parquet_batches(file, path.name, columns, progress)
     )
@@ -422,7 +423,7 @@ def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, pr
                 values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
                 if (wrong := np.flatnonzero(_wrong(values[p], kind in _BINARY))).size:
                     value = batch[header[p]][int(wrong[0])]
-                    where = f"{name}, row {done + wrong[0] + 1}, column {_shown(header[p])}"
+                    where = f"{name}, row {done + wrong[0] + 1}, column {quoted(header[p])}"
                     raise ImportFileError(f"{where}: {value} is not {_expected(kind in _BINARY)}.")
         folds = None if columns.fold is None else batch[FOLD].to_pylist()
         if folds is not None and None in folds:
@@ -444,7 +445,7 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     need = "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and folds (N)."
     if len(matrices) < 2 or "y_true" not in matrices:
-        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(_shown, arrays)) or 'none'}. {need}")
+        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(quoted, arrays)) or 'none'}. {need}")
     shape = matrices["y_true"].shape
     for key, array in matrices.items():
         if len(array.shape) != 2 or 0 in array.shape or array.shape != shape or array.dtype.kind not in "buif":
@@ -533,8 +534,8 @@ def _class_set_batches(
                 if not all(c in h for row in rows for c in row):
                     at, unknown = next((i, c) for i, row in enumerate(rows) for c in row if c not in h)
                     raise ImportFileError(
-                        f"{path.name}, line {line + at + 1}: {_shown(unknown)} is no class of the hierarchy "
-                        f"({len(h)} classes, such as {_shown(h.nodes[0])})."
+                        f"{path.name}, line {line + at + 1}: {quoted(unknown)} is no class of the hierarchy "
+                        f"({len(h)} classes, such as {quoted(h.nodes[0])})."
                     )
                 sides.append(h.indicator(rows, path.name))
             line += len(parts[0])
@@ -547,8 +548,3 @@ def _class_set_batches(
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:200].rstrip(".")
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")

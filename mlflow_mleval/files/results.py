@@ -16,10 +16,10 @@ from pathlib import Path
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.naming import measure_name_problem, text_problem
+from mlflow_mleval.naming import measure_name_problem, quoted, text_problem
 
 IDENTITY = ("dataset", "method")
-LONG = ("measure", *IDENTITY, "value")
+LONG_COLUMNS = ("measure", *IDENTITY, "value")
 #: No row of results is longer; a longer one is a broken file, and the csv module has a limit of this order.
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -84,7 +84,7 @@ class _Table:
     problems: list[str] = field(default_factory=list)
 
     def problem(self, row: str, column: str, text: str) -> None:
-        self.problems.append(f"{self.name}, {row}, column {_shown(column)}: {text}")
+        self.problems.append(f"{self.name}, {row}, column {quoted(column)}: {text}")
 
     def stop_if_problems(self) -> None:
         if self.problems:
@@ -120,11 +120,11 @@ def _from_csv(content: bytes, name: str) -> _Table:
         if len(cells) < len(header):
             table.problem(f"line {start}", header[len(cells)], f"the row ends before it: {counted}")
         elif len(cells) > len(header):
-            table.problem(f"line {start}", header[-1], f"the row goes on after it with {_shown(cells[len(header)])}: {counted}")
+            table.problem(f"line {start}", header[-1], f"the row goes on after it with {quoted(cells[len(header)])}: {counted}")
         else:
             table.rows.append((f"line {start}", cells))
     if header is None:
-        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG)}.")
+        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}.")
     return table
 
 
@@ -151,7 +151,7 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
         if len(line) > MAX_LINE:
             parts = line.split(",")
             widest = max(range(len(parts)), key=lambda i: len(parts[i]))
-            column = _shown(header[widest].strip()) if widest < len(header) else str(widest + 1)
+            column = quoted(header[widest].strip()) if widest < len(header) else str(widest + 1)
             raise ImportFileError(
                 f"{name}, line {number}, column {column}: the line has {len(line):,} characters, more than any row of results "
                 f"({MAX_LINE:,}). Is it a file of results?"
@@ -186,14 +186,14 @@ def _tidy(table: _Table) -> pd.DataFrame:
         if is_long:
             measure = _text(table, row, "measure", cells[place["measure"]])
             if measure and (why := measure_name_problem(measure)):
-                table.problem(row, "measure", f"{_shown(measure)} cannot name a metric: {why}.")
+                table.problem(row, "measure", f"{quoted(measure)} cannot name a metric: {why}.")
             named = [(measure, "value")]
         else:
             named = [(measure, measure) for measure in measures]
         for measure, column in named:
             value = _number(table, row, column, cells[place[column]])
             cell = (dataset, method, measure)
-            label = f"{measure} of {_shown(method)} on {_shown(dataset)}"
+            label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
             if (first := seen.setdefault((*cell, fold), row)) is not row:
                 where = f" in fold {fold}" if fold is not None else ""
                 table.problem(row, column, f"{label}{where} was given in {first} already.")
@@ -214,18 +214,18 @@ def _check_header(table: _Table) -> None:
                 f"{table.name}: column {i + 1} has no name. If it is the index of a pandas table, write it with index=False."
             )
     if twice := sorted({c for c in header if header.count(c) > 1}):
-        raise ImportFileError(f"{table.name}: the column {', '.join(map(_shown, twice))} occurs twice in the header.")
+        raise ImportFileError(f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header.")
     is_long = "measure" in header or "value" in header
-    if missing := [c for c in (LONG if is_long else IDENTITY) if c not in header]:
-        have = ", ".join(_shown(c) for c in header[:8]) + (" …" if len(header) > 8 else "")
+    if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
+        have = ", ".join(quoted(c) for c in header[:8]) + (" …" if len(header) > 8 else "")
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {have}). The long form has "
-            f"{', '.join(LONG)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
+            f"{', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
         )
-    others = [c for c in header if c not in (*(LONG if is_long else IDENTITY), "fold")]
+    others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
     if is_long and others:
         raise ImportFileError(
-            f"{table.name}: unknown column {', '.join(map(_shown, others))} beside {', '.join(LONG)} and fold. Remove it."
+            f"{table.name}: unknown column {', '.join(map(quoted, others))} beside {', '.join(LONG_COLUMNS)} and fold. Remove it."
         )
     if not is_long:
         if not others:
@@ -256,7 +256,7 @@ def _fold(table: _Table, row: str, cell: object) -> int | None:
         if number != int(number) or not 0 <= number < 2**31 or isinstance(cell, bool):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        table.problem(row, "fold", f"{_shown(cell)} is not a fold number (0, 1, 2 …).")
+        table.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
         return None
     return int(number)
 
@@ -271,10 +271,5 @@ def _number(table: _Table, row: str, column: str, cell: object) -> float:
         with suppress(OverflowError):
             value = float(cell)
     if not math.isfinite(value):
-        table.problem(row, column, f"{_shown(cell)} is not a finite number. {_EMPTY_HINT}")
+        table.problem(row, column, f"{quoted(cell)} is not a finite number. {_EMPTY_HINT}")
     return value
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")

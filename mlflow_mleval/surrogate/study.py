@@ -38,9 +38,9 @@ from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.surrogate.best import best_surrogates
 from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
 from mlflow_mleval.surrogate.report import surrogate_document, surrogate_sentences
-from mlflow_mleval.tracking import reports, schema, store
+from mlflow_mleval.tracking import reports, runs, schema, store
 from mlflow_mleval.tracking.read_profiles import load_profiles
-from mlflow_mleval.training.log_evaluation import check_name, log_evaluation
+from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.validation import binary_matrix, one_of
 
 #: Differences from which on Figure 4 of the paper tells nothing apart.
@@ -206,7 +206,7 @@ def surrogate_study(
     StoreError
         The store cannot be reached.
     """
-    check_name("dataset", dataset)
+    runs.check(dataset=dataset)
     X = check_array(X, dtype=np.float64, input_name="X")
     check_consistent_length(X, Y)
     truth = binary_matrix(Y, "Y")
@@ -337,8 +337,8 @@ def _predictions(
 def _held(client: MlflowClient, experiment_id: str, dataset: str) -> dict[int, Run]:
     """Runs of a study by surrogate; of several the latest, one that is complete if there is one."""
     found = {}
-    runs = store.search(client, [experiment_id], f"tags.`{schema.TAG_METHOD}` LIKE '{_METHOD}%'")
-    for run in sorted(runs, key=lambda r: (_complete(r), r.info.start_time, r.info.run_id)):
+    started = store.search(client, [experiment_id], f"tags.`{schema.TAG_METHOD}` LIKE '{_METHOD}%'")
+    for run in sorted(started, key=lambda r: (_complete(r), r.info.start_time, r.info.run_id)):
         k = run.data.tags[schema.TAG_METHOD].removeprefix(_METHOD)
         if run.data.tags.get(schema.TAG_DATASET) == dataset and k.isdecimal():
             found[int(k)] = run

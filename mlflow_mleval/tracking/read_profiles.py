@@ -23,7 +23,6 @@ from mlflow_mleval.tracking.query import load_study
 from mlflow_mleval.tracking.read_run import errors_of
 from mlflow_mleval.validation import one_of
 
-KINDS = ("hard", "soft")
 _OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
 
@@ -77,7 +76,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     StoreError
         The store cannot be reached for runs whose tags do not hold the profile.
     """
-    one_of(kind, "kind", KINDS)
+    one_of(kind, "kind", schema.TAG_PROFILES)
     errors: dict[Pair, Array] = {}
     n_labels: dict[Pair, int] = {}
     folds: dict[Pair, tuple[int, ...]] = {}

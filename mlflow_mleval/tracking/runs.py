@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import mlflow
 from mlflow import MlflowClient
@@ -23,7 +24,7 @@ from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.tracking import schema, store
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
@@ -135,6 +136,17 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
                 with store.quick(), suppress(Exception):
                     end(client, run_id, "FAILED")
     return run_id
+
+
+def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
+    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run and an experiment are given."""
+    for name, text in names.items():
+        if not isinstance(text, str):
+            raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
+        if problem := text_problem(text):
+            raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+    if run_id is not None and experiment_name is not None:
+        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
 
 
 def target(run_id: str | None = None) -> str | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mlflow_mleval import naming
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import digests
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -87,10 +86,7 @@ def log_evaluation(
     """
     if not isinstance(ev, Evaluation):
         raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
-    for name, text in (("method", method), ("dataset", dataset)):
-        check_name(name, text)
-    if run_id is not None and experiment_name is not None:
-        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
+    runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     if log_instances and ev.instances is None:
         raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")
     if hierarchy is not None:
@@ -121,14 +117,6 @@ def log_evaluation(
         files=content.files(identity, log_instances),
     )
     return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
-
-
-def check_name(name: str, text: Any) -> None:
-    """Raise TypeError or ValueError where a method or dataset cannot be called that."""
-    if not isinstance(text, str):
-        raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-    if problem := naming.text_problem(text):
-        raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
 
 
 def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:

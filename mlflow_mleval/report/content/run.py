@@ -91,7 +91,8 @@ class RunReport:
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
         """What an Evaluation by itself says, with folds as of one cross-validation."""
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
-        return cls(ev, method, dataset, means, fold_statistics(ev.folds) if len(ev.folds) > 1 else None, portable=False)
+        statistics = fold_statistics(ev.folds) if len(ev.folds) > 1 else None
+        return cls(ev, method, dataset, means, statistics, ev.taxonomy, portable=False)
 
     @property
     def title(self) -> str:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import random
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -14,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import log_evaluation
 
 _jobs: list[Future[None]] = []
@@ -62,23 +58,16 @@ class Sink:
     @contextmanager
     def harmless(self, what: str) -> Iterator[None]:
         """Turn an error into one warning, and leave the random state as it was."""
-        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 the script's own
         try:
-            yield
+            with same_randomness():
+                yield
         except Exception as error:
             self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
-        finally:
-            np.random.set_state(numpy_state)  # noqa: NPY002
-            random.setstate(python_state)
 
     def warn(self, text: str) -> None:
-        """Say it once, even where warnings are errors: that must not stop a script's training."""
-        if self.silent:
-            return
-        try:
-            warnings.warn(f"mleval.autolog: {store.redacted(text)}", stacklevel=2)
-        except Warning as error:
-            print(error, file=sys.stderr)
+        """Say it unless silence was asked for."""
+        if not self.silent:
+            warn(f"mleval.autolog: {text}")
 
     def log(
         self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any, run_id: str | None

@@ -26,7 +26,7 @@ from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, p
 from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
 from mlflow_mleval.training.estimator_names import sample
-from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
+from mlflow_mleval.training.scores import SCORE_METHODS, Predictions, as_matrix, is_multilabel, predict
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.
@@ -74,7 +74,7 @@ class SklearnAutolog:
             for owner in (sys.modules[_VALIDATION], model_selection):
                 # cross_val_score calls cross_validate of its own module
                 wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
-        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *METHODS), self.predict)
+        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
         for name, hook in hooks.items():
             for owner, slot in places(_classifiers(), name):
                 wrap(owner, slot, hook)
@@ -192,7 +192,7 @@ class SklearnAutolog:
     def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
         way = "" if call is None else call.get("method", "predict")
-        if way not in ("predict", *METHODS):
+        if way not in ("predict", *SCORE_METHODS):
             return original(*args, **kwargs)
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
@@ -203,7 +203,7 @@ class SklearnAutolog:
             folds = np.empty(len(found), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
-            given = (None, found) if way == "predict" else (found, found > METHODS[way])
+            given = (None, found) if way == "predict" else (found, found > SCORE_METHODS[way])
             return evaluate(Y, *given, folds=folds, **self.options), split_facts(Y, splits)
 
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)

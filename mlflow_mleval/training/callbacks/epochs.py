@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-import random
-import sys
 import time
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
-from mlflow_mleval import naming
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import as_matrix
 from mlflow_mleval.validation import one_of
@@ -95,11 +91,7 @@ class EpochLog:
         threshold: ArrayLike = 0.5,
         **hierarchy_options: Any,
     ) -> None:
-        for name, text in (("method", method), ("dataset", dataset)):
-            if not isinstance(text, str):
-                raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-            if problem := naming.text_problem(text):
-                raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+        runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")
         if hierarchy is None and hierarchy_options:
@@ -163,7 +155,7 @@ class EpochLog:
     def attempt(self, what: str, act: Callable[[], None]) -> None:
         """Do it unless something has failed already; say so if it fails now."""
         if self._failure is None and (error := self._attempt(act)) is not None:
-            _warn(f"{what}. {type(error).__name__}: {error}")
+            warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def _attempt(self, act: Callable[[], None]) -> Exception | None:
         try:
@@ -188,7 +180,7 @@ class EpochLog:
             self._compare(epoch, ev, truth, scores)
         if not self._epochs and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
-            _warn(f"{len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
+            warn(f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
         self._epochs += 1
         now = int(time.time() * 1000)
         values = {schema.EPOCH_PREFIX + m: ev.measures[m] for m in self.measures or EPOCH_MEASURES if m in ev.measures}
@@ -249,28 +241,3 @@ def _matrices(found: tuple[Any, Any]) -> tuple[Any, Any]:
     truth = truth if hasattr(truth, "shape") else np.asarray(truth)
     n_labels = truth.shape[1] if truth.ndim == 2 else 1
     return (truth if truth.ndim == 2 else truth[:, None]), as_matrix(scores, n_labels)
-
-
-@contextmanager
-def same_randomness() -> Iterator[None]:
-    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch DataLoader draws a number."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that others draw from
-    torch = sys.modules.get("torch")
-    try:
-        if torch is None:
-            yield
-        else:
-            devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-            with torch.random.fork_rng(devices=devices):
-                yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)  # noqa: NPY002
-
-
-def _warn(text: str) -> None:
-    """Say it, even where warnings are errors: that must not stop the training."""
-    try:
-        warnings.warn(f"mleval: {store.redacted(text)}", stacklevel=2)
-    except Warning as error:
-        print(error, file=sys.stderr)
