@@ -376,10 +376,10 @@ def test_killed_at_any_time(client, db, delay):
     time.sleep(0.5 + delay)
     process.kill()
     process.wait()
-    runs = client.search_runs([client.get_experiment_by_name("x").experiment_id], order_by=["attributes.start_time ASC"])
-    for i, run in enumerate(sorted(runs, key=lambda r: (r.info.start_time, r.info.run_id))):
+    found = client.search_runs([client.get_experiment_by_name("x").experiment_id], order_by=["attributes.start_time ASC"])
+    for i, run in enumerate(sorted(found, key=lambda r: (r.info.start_time, r.info.run_id))):
         whole = run.data.tags["mleval.status"] == "complete"
-        assert whole or i == len(runs) - 1
+        assert whole or i == len(found) - 1
         if not whole:
             runs.write(payload(seed=i), run_id=run.info.run_id)
         entries = history(client, run.info.run_id)
