@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from mlflow_mleval.report.content import instances
-from mlflow_mleval.report.content.comparison import described
+from mlflow_mleval.report.content.study_report import described
 
 PAGE = Path(__file__).resolve().parent / "json_keys.md"
 

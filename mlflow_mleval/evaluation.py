@@ -1,7 +1,7 @@
 """Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and partitions.
 
-An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure follows. Sums of disjoint
-batches add up to the sums of the whole, so a batch, an epoch, a partition and a fold are all evaluated by the same code.
+An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure follows; those of disjoint
+batches add up.
 """
 
 from __future__ import annotations
@@ -45,23 +45,22 @@ class Evaluation(Reported):
     Attributes
     ----------
     sums : mapping of fold to Sums
-        What everything else follows from. The one key is None where no folds were given.
+        What everything else follows from; the key is None without folds.
     label_names : tuple
-        Names of the K labels.
     inputs : tuple of str
-        Which of ``y_score`` and ``y_pred`` were given; ``pred_sets`` where class sets were.
+        What was given: of ``y_score``, ``y_pred``, ``pred_sets``.
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
     threshold : float, tuple of K floats, or None
         Labels with at least this score were predicted. None where predictions were given.
     hierarchy : mapping or None
-        The options of the hierarchical measures, and what identifies the hierarchy. None without one.
+        The options of the hierarchical measures, and what identifies the hierarchy.
     instances : pandas.DataFrame or None
         One row an instance: its fold, where folds were given, its measures, the numbers of its true and predicted labels.
     taxonomy : Hierarchy or None
         The hierarchy itself. None without one, and in an Evaluation made by `from_dict`.
     split : str or None
-        SHA-256 of which instances of the dataset each fold tests, where that is known.
+        SHA-256 of which instances each fold tests, where that is known.
     instance_truth : array of int, shape (N,), or None
         A number for each row of `instances` that tells its set of true labels from others.
 

@@ -131,7 +131,7 @@ def test_indicator_refuses(sets, error, text):
         Hierarchy([("a", "b"), ("a", "c")]).indicator(sets)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(hierarchies(weighted=True))
 def test_distances_and_relatives_are_those_of_networkx(drawn):
     edges, lengths, nodes = drawn

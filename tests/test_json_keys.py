@@ -7,7 +7,7 @@ import pytest
 from report_cases import study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.content.comparison import described
+from mlflow_mleval.report.content.study_report import described
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -1,6 +1,7 @@
 """`mleval compare --over`: tests over folds and over instances of tracked runs."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +19,10 @@ N, K, FOLDS = 200, 4, 10
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory, empty_store):
     """Three methods on a multi-label dataset with folds and instances, and counts of two binary classifiers from a file."""
     folder = tmp_path_factory.mktemp("over")
+    shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, (N, K))
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report_cases import NASTY
 from test_html import Page
-from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
+from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.report.content.run import document
@@ -164,7 +164,7 @@ def pages():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 600, 1400])
-def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
+def test_the_page_never_scrolls_sideways(show, pages, width):
     for page in pages:
         browser = show(page, width)
         browser.execute_script(OPEN_ALL)
@@ -173,7 +173,7 @@ def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
 
 
 @pytest.mark.browser
-def test_no_label_of_a_figure_is_cut_or_covered(show, pages):  # noqa: F811
+def test_no_label_of_a_figure_is_cut_or_covered(show, pages):
     for page in pages:
         browser = show(page, 600)
         browser.execute_script(OPEN_ALL)
@@ -182,7 +182,7 @@ def test_no_label_of_a_figure_is_cut_or_covered(show, pages):  # noqa: F811
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(show, pages, scheme):  # noqa: F811
+def test_every_text_stands_out(show, pages, scheme):
     browser = show(pages[0], 600, scheme)
     browser.execute_script(OPEN_ALL)
     assert browser.execute_script(CONTRAST) == []

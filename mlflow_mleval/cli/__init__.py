@@ -272,7 +272,7 @@ def _profiles(study: Any) -> Any:
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False) -> None:
-    from mlflow_mleval.report.content.comparison import document
+    from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
