@@ -31,12 +31,9 @@ class FoldBeyond:
 
     Attributes
     ----------
-    bayes : BayesResult
-        Bayesian correlated t test.
-    equivalence : EquivalenceResult or None
-        None without a rope.
-    plan : Plan
-        How many folds would separate the pairs.
+    bayes : Bayesian correlated t test.
+    equivalence : None without a rope.
+    plan : How many folds would separate the pairs.
     """
 
     bayes: BayesResult
@@ -54,23 +51,14 @@ class BeyondPvalues:
 
     Attributes
     ----------
-    rope : float
-        Differences up to this do not matter, in units of what is compared.
-    methods : list of str
-        Whose pairs are compared: the best ones, if there are very many.
-    bayes : BayesResult or None
-        Bayesian signed-rank test over datasets.
-    equivalence : EquivalenceResult or None
-        Two one-sided tests over datasets; None without a rope, too.
-    plan : Plan or None
-        How many datasets would separate the pairs.
-    ranks : RankConfidence or None
-        Ranks that the datasets allow each method to have, all at once.
-    bootstrap : RankBootstrap or None
-        Ranks of the fusion when folds are drawn again.
-    by_fold : mapping of str to mapping of str to FoldBeyond
-        By dataset and measure.
-    absent : mapping of str to str
+    rope : Differences up to this do not matter, in units of what is compared.
+    methods : Whose pairs are compared: the best ones, if there are very many.
+    bayes : Bayesian signed-rank test over datasets.
+    equivalence : Two one-sided tests over datasets; None without a rope, too.
+    plan : How many datasets would separate the pairs.
+    ranks : Ranks that the datasets allow each method to have, all at once.
+    bootstrap : Ranks of the fusion when folds are drawn again.
+    by_fold : By dataset and measure.
     """
 
     rope: float

@@ -21,21 +21,14 @@ class Fusion:
 
     Attributes
     ----------
-    ranking : pandas.DataFrame
-        By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (of mean_rank, ties averaged),
+    ranking : By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (of mean_rank, ties averaged),
         phi_plus, phi_minus, phi (means over datasets).
-    ranks, phi : pandas.DataFrame
-        Datasets x methods: PROMETHEE II rank and net flow.
-    weights : pandas.DataFrame
-        Datasets x measures.
-    results : dict of str to PrometheeResult
-        By dataset.
-    study : Study
-        The study with its policy for missing values applied.
-    options : dict
-        preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
-    warnings : tuple of str
-        Those of the results, each with the datasets it concerns.
+    ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
+    weights : Datasets x measures.
+    results : By dataset.
+    study : The study with its policy for missing values applied.
+    options : preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
+    warnings : Those of the results, each with the datasets it concerns.
     """
 
     ranking: pd.DataFrame

@@ -44,19 +44,12 @@ class SignTestResult:
 
     Attributes
     ----------
-    k, n : int
-        Of n instances on which two systems differ, the first is better on k.
-    statistic : float
-        Z = (k - n/2) / (sqrt(n)/2).
-    pvalue : float
-        Exact, from the binomial distribution.
-    normal_pvalue : float
-        From Z, as published; for n > 12.
-    share, low, high : float
-        k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
-    alternative : {"two-sided", "greater", "less"}
-    alpha : float
-    warnings : tuple of str
+    k, n : Of n instances on which two systems differ, the first is better on k.
+    statistic : Z = (k - n/2) / (sqrt(n)/2).
+    pvalue : Exact, from the binomial distribution.
+    normal_pvalue : From Z, as published; for n > 12.
+    share, low, high : k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
+    alternative : "two-sided", "greater" or "less".
     """
 
     k: int
@@ -120,23 +113,16 @@ class InstanceTests(Reported):
 
     Attributes
     ----------
-    pairs : pandas.DataFrame
-        One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean difference|
-        in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on any?),
-        pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
-    table : pandas.DataFrame
-        One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
+    pairs : One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean
+        difference| in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on
+        any?), pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
+    table : One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
         (positive: a is better) with its interval low, high at 1 - alpha, not corrected; sign_statistic (Z) and sign_pvalue
         (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
         permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
         permutation test the maximum over the measures of the pair (step-down), times the number of pairs; significant (by that).
-    methods, measures : tuple
-    n_instances : int
-        Before instances without a value were left out.
-    alpha : float
-    n_resamples, seed : int
-        Of the permutation test.
-    warnings : tuple of str
+    n_instances : Before instances without a value were left out.
+    n_resamples, seed : Of the permutation test.
     """
 
     pairs: pd.DataFrame

@@ -37,16 +37,10 @@ class EquivalenceResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval low,
-        high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
+    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval
+        low, high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
         pvalue (the larger), pvalue_corrected, equivalent.
-    rope : float
-    ratio : float or None
-    correction : {"holm", "bonferroni", "none"}
-    alpha : float
-    methods : list
-    warnings : tuple of str
+    correction : "holm", "bonferroni" or "none".
     """
 
     table: pd.DataFrame
@@ -207,21 +201,15 @@ class Plan:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
+    table : One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
         interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
         effect_high; power (of a repetition with n, were the effect the observed one), needed (datasets or folds for the wanted
-        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number
-        is enough.
-    over : {"datasets", "folds"}
-    power, alpha, level : float
-        Wanted power; family-wise level; the level that this leaves for one pair.
-    n : int
-        Datasets or folds there are.
-    ratio : float or None
-    least : int
-        Fewer datasets cannot separate any pair.
-    warnings : tuple of str
+        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number is
+        enough.
+    over : "datasets" or "folds".
+    power, alpha, level : Wanted power; family-wise level; the level that this leaves for one pair.
+    n : Datasets or folds there are.
+    least : Fewer datasets cannot separate any pair.
     """
 
     table: pd.DataFrame

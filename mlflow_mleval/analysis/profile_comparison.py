@@ -54,35 +54,25 @@ class ProfileComparison(Reported):
 
     Attributes
     ----------
-    curves : pandas.DataFrame
-        Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap over
-        folds at 1 - alpha, pointwise; NaN without folds).
-    ratios : pandas.DataFrame
-        Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low, high
-        (simultaneous over parameters and pairs, in a single step); pvalue (two-sided, corrected along the parameter and over all
-        pairs of all datasets); significant. NaN where not tested, or where both losses are 0.
-    crossings : pandas.DataFrame
-        One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated); below, above
-        (who is better on either side, up to the next crossing); certain (a significant parameter on both sides).
-    claims : pandas.DataFrame
-        One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance that
-        any row of the whole table is wrong is at most alpha.
-    awareness : pandas.DataFrame
-        Index (dataset, method): hamming, subset, area, slope, relative_gain; see `mlflow_mleval.measures.awareness.awareness`.
-    awareness_tests : mapping of str to PairwiseResult or None
-        By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says why.
-    across : pandas.DataFrame or None
-        Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
+    curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
+        over folds at 1 - alpha, pointwise; NaN without folds).
+    ratios : Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low,
+        high (simultaneous over parameters and pairs, in a single step); pvalue (two-sided, corrected along the parameter and over
+        all pairs of all datasets); significant. NaN where not tested, or where both losses are 0.
+    crossings : One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated);
+        below, above (who is better on either side, up to the next crossing); certain (a significant parameter on both sides).
+    claims : One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance
+        that any row of the whole table is wrong is at most alpha.
+    awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
+        `mlflow_mleval.measures.awareness.awareness`.
+    awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
+        why.
+    across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
         pvalue (corrected for all pairs and positions), significant; None where `absent` says why.
-    protocols : mapping of str to Protocol
-        By dataset: how the folds came about.
-    n_labels : mapping of str to int
-    absent : mapping of str to str
-        Profiles, tests and pairs that there are not, with the reason.
-    warnings : tuple of str
-        What a reader must know before believing it.
-    options : mapping
-        Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
+    protocols : By dataset: how the folds came about.
+    absent : Profiles, tests and pairs that there are not, with the reason.
+    warnings : What a reader must know before believing it.
+    options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
     """
 
     curves: pd.DataFrame

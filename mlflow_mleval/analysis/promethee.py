@@ -38,14 +38,10 @@ class Gaia:
 
     Attributes
     ----------
-    methods : pandas.DataFrame
-        Columns x, y: a point a method.
-    measures : pandas.DataFrame
-        Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
-    axis : pandas.Series
-        x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
-    shares : tuple of float
-        Share of the variance of the flows that x and y hold.
+    methods : Columns x, y: a point a method.
+    measures : Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
+    axis : x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
+    shares : Share of the variance of the flows that x and y hold.
     """
 
     methods: pd.DataFrame
@@ -65,17 +61,12 @@ class PrometheeResult:
 
     Attributes
     ----------
-    flows : pandas.DataFrame
-        By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank
-        (1 is best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
-    unicriterion : pandas.DataFrame
-        Methods x measures: net flow by each measure alone. Their weighted sum is phi.
-    weights : pandas.Series
-        By measure; they sum to 1.
-    thresholds : pandas.DataFrame
-        By measure: preference, q, p, s; NaN where the function has no such threshold.
-    warnings : tuple of str
-        What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
+    flows : By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank (1 is
+        best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
+    unicriterion : Methods x measures: net flow by each measure alone. Their weighted sum is phi.
+    weights : By measure; they sum to 1.
+    thresholds : By measure: preference, q, p, s; NaN where the function has no such threshold.
+    warnings : What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
     """
 
     flows: pd.DataFrame

@@ -29,19 +29,14 @@ class FriedmanResult:
 
     Attributes
     ----------
-    statistic, pvalue, df : float, float, int
-        Friedman's chi-square.
-    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : float, float, (int, int)
-        The less conservative F; infinite where all datasets rank the methods alike.
-    exact_pvalue : float or None
-        By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the other. Only
-        for few datasets and methods (`EXACT_DATASETS`), where the approximations are rough.
-    mean_ranks : pandas.Series
-        Mean rank of each method, 1 is best.
-    n_datasets, n_methods : int
-    ties : {"correct", "ignore"}
-    warnings : tuple of str
-        When not to lean on the p-values.
+    statistic, pvalue, df : Friedman's chi-square.
+    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : The less conservative F; infinite where all datasets rank
+        the methods alike.
+    exact_pvalue : By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the
+        other. Only for few datasets and methods (`EXACT_DATASETS`), where the approximations are rough.
+    mean_ranks : Mean rank of each method, 1 is best.
+    ties : "correct" or "ignore".
+    warnings : When not to lean on the p-values.
     """
 
     statistic: float
@@ -69,18 +64,12 @@ class SkillingsMackResult:
 
     Attributes
     ----------
-    statistic, pvalue, df : float, float, int
-        Chi-square with (methods - connected parts) degrees of freedom.
-    adjusted_sums : pandas.Series
-        Standardised sum of centred ranks per method; negative is better than the average competitor.
-    dropped : tuple
-        Datasets with fewer than two results, which say nothing about differences.
-    parts : list of list
-        Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
-    n_datasets, n_methods : int
-        Datasets that were used; all methods.
-    ties : {"correct", "ignore"}
-    warnings : tuple of str
+    statistic, pvalue, df : Chi-square with (methods - connected parts) degrees of freedom.
+    adjusted_sums : Standardised sum of centred ranks per method; negative is better than the average competitor.
+    dropped : Datasets with fewer than two results, which say nothing about differences.
+    parts : Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
+    n_datasets, n_methods : Datasets that were used; all methods.
+    ties : "correct" or "ignore".
     """
 
     statistic: float

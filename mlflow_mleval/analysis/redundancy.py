@@ -24,12 +24,9 @@ class Correlation:
 
     Attributes
     ----------
-    matrix : pandas.DataFrame
-        Measures x measures: the absolute value of the mean over all datasets.
-    n_datasets : pandas.Series
-        By measure: datasets on which it varies, so has a correlation.
-    constant : tuple of (dataset, measure)
-        Where a measure has the same value for all methods, so that its correlations there count as 0.
+    matrix : Measures x measures: the absolute value of the mean over all datasets.
+    n_datasets : By measure: datasets on which it varies, so has a correlation.
+    constant : (dataset, measure) with the same value for all methods, so that the correlations there count as 0.
     """
 
     matrix: pd.DataFrame
@@ -43,24 +40,14 @@ class Redundancy:
 
     Attributes
     ----------
-    max_correlation : float
-    correlation : pandas.DataFrame
-        Measures x measures: mean absolute correlation, as `Correlation.matrix`.
-    n_datasets : pandas.Series
-        Datasets behind each measure's correlations.
-    kept : list of str
-        Measures that survive the filter, in the study's order.
-    dropped : pandas.DataFrame
-        As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
-    graph : networkx.Graph
-        Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
-    groups : list of list of str
-        Its connected components, the largest first.
-    ranking : pandas.DataFrame
-        As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
-    without : Fusion
-        The ranking by the kept measures only.
-    warnings : tuple of str
+    correlation : Measures x measures: mean absolute correlation, as `Correlation.matrix`.
+    n_datasets : Datasets behind each measure's correlations.
+    kept : Measures that survive the filter, in the study's order.
+    dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
+    graph : Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
+    groups : Its connected components, the largest first.
+    ranking : As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
+    without : The ranking by the kept measures only.
     """
 
     max_correlation: float

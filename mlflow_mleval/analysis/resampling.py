@@ -39,17 +39,10 @@ class RankConfidence:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        By method, best first: mean, rank (of the mean, ties averaged), low and high (ranks that the data allow for).
-    pairs : pandas.DataFrame
-        One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of pairs).
-    alpha : float
-    n_datasets : int
-    n_resamples : int
-        Sign changes that were made; all there are where `exact`.
-    exact : bool
-    seed : int
-    warnings : tuple of str
+    table : By method, best first: mean, rank (of the mean, ties averaged), low and high (ranks that the data allow for).
+    pairs : One row a pair: method_a, method_b, mean_difference (positive: a is better), pvalue (corrected for the number of
+        pairs).
+    n_resamples : Sign changes that were made; all there are where `exact`.
     """
 
     table: pd.DataFrame
@@ -216,18 +209,11 @@ class RankBootstrap:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        By method, best first: rank and mean_rank of the fusion; low and high (interval of the rank at 1 - alpha), p_best (share
-        of draws in which it is first; ties share).
-    acceptability : pandas.DataFrame
-        Methods x ranks: share of draws. Methods that tie share the places they cover.
-    draws : pandas.DataFrame
-        Draws x methods: mean rank over datasets.
-    ratios : dict of str to float
-        By dataset: n_test / n_train that widened the spread.
-    alpha : float
-    n_resamples, seed : int
-    warnings : tuple of str
+    table : By method, best first: rank and mean_rank of the fusion; low and high (interval of the rank at 1 - alpha), p_best
+        (share of draws in which it is first; ties share).
+    acceptability : Methods x ranks: share of draws. Methods that tie share the places they cover.
+    draws : Draws x methods: mean rank over datasets.
+    ratios : By dataset: n_test / n_train that widened the spread.
     """
 
     table: pd.DataFrame

@@ -35,13 +35,11 @@ class WeightIntervals:
 
     Attributes
     ----------
-    leaders : tuple of str
-        The methods with the best mean rank now; one, unless they tie.
-    table : pandas.DataFrame
-        By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
-        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same;
-        rival_low and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with
-        ``order_`` in front for the whole ranking by mean rank.
+    leaders : The methods with the best mean rank now; one, unless they tie.
+    table : By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
+        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same; rival_low
+        and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with ``order_`` in front for
+        the whole ranking by mean rank.
     """
 
     leaders: tuple[str, ...]
@@ -54,23 +52,15 @@ class Dethronement:
 
     Attributes
     ----------
-    leader_by_rank : str
-        The method with the best mean rank, which `single` is about.
-    single : pandas.Series or None
-        The smallest change of one measure's weight, the others rescaled, after which another method has the best mean
-        rank or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single
-        weight does it.
-    leader_by_flow : str
-        The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
-    rival : str or None
-        Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
-    distances : pandas.Series
-        By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
+    leader_by_rank : The method with the best mean rank, which `single` is about.
+    single : The smallest change of one measure's weight, the others rescaled, after which another method has the best mean rank
+        or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single weight does it.
+    leader_by_flow : The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
+    rival : Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
+    distances : By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
         change within the simplex is enough. Ascending.
-    change : pandas.Series
-        By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
-    warnings : tuple of str
-        Says so where the two leaders are not the same method, or the lead is shared.
+    change : By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
+    warnings : Says so where the two leaders are not the same method, or the lead is shared.
     """
 
     leader_by_rank: str
@@ -88,13 +78,10 @@ class RankAcceptability:
 
     Attributes
     ----------
-    acceptability : pandas.DataFrame
-        Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they cover
-        equally, so rows and columns sum to 1.
-    central_weights : pandas.DataFrame
-        Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
-    n_resamples, seed : int
-        How many weight vectors, from which seed.
+    acceptability : Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they
+        cover equally, so rows and columns sum to 1.
+    central_weights : Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
+    n_resamples, seed : How many weight vectors, from which seed.
     """
 
     acceptability: pd.DataFrame
@@ -110,14 +97,10 @@ class LeaveOneOut:
 
     Attributes
     ----------
-    ranks : pandas.DataFrame
-        Left-out method x method: overall rank among the others; NaN on the diagonal.
-    reversals : pandas.DataFrame
-        One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
-    winners : pandas.Series
-        By left-out method: who leads then (of several, the first in the study).
-    winner_changes : dict of str to str
-        Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
+    ranks : Left-out method x method: overall rank among the others; NaN on the diagonal.
+    reversals : One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
+    winners : By left-out method: who leads then (of several, the first in the study).
+    winner_changes : Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
     """
 
     ranks: pd.DataFrame
@@ -132,11 +115,9 @@ class Sensitivity:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets,
-        chosen (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
-    impossible : dict of str to str
-        Policy -> why it gives no ranking.
+    table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
+        (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
+    impossible : Policy -> why it gives no ranking.
     """
 
     table: pd.DataFrame

@@ -27,17 +27,12 @@ class FiveByTwoPairs:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, statistic (Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs
-        that could be tested), significant, problem (why the pair could not be tested, else empty).
-    differences, directions : pandas.DataFrame
-        Pairs x measures: mean of a minus mean of b; weights of the combination on which they differ most.
-    posthoc_pvalues, posthoc_corrected : pandas.DataFrame
-        Pairs x measures: Alpaydın's F test of each measure; with Holm's correction over the measures of a pair.
-    df : (float, float)
-        Degrees of freedom of the F; 10 and 5 for one measure.
-    methods, measures : list
-    alpha : float
+    table : One row a pair: method_a, method_b, statistic (Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm, over the
+        pairs that could be tested), significant, problem (why the pair could not be tested, else empty).
+    differences, directions : Pairs x measures: mean of a minus mean of b; weights of the combination on which they differ most.
+    posthoc_pvalues, posthoc_corrected : Pairs x measures: Alpaydın's F test of each measure; with Holm's correction over the
+        measures of a pair.
+    df : Degrees of freedom of the F; 10 and 5 for one measure.
     """
 
     table: pd.DataFrame

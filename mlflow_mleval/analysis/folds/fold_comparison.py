@@ -47,19 +47,13 @@ class Ordering:
 
     Attributes
     ----------
-    measure, direction : str
-        direction: "max" or "min".
-    order : list of str
-        Best mean first.
-    means : pandas.Series
-        By method, in that order.
-    pvalues : pandas.DataFrame
-        Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where the
-        pair could not be tested.
-    groups : list of list of str
-        Maximal groups that are not separated: the joined ones of the paper's orderings.
-    letters : mapping of str to str
-        The same as letters.
+    direction : "max" or "min".
+    order : Best mean first.
+    means : By method, in that order.
+    pvalues : Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where
+        the pair could not be tested.
+    groups : Maximal groups that are not separated: the joined ones of the paper's orderings.
+    letters : The same as letters.
     """
 
     measure: str
@@ -77,41 +71,23 @@ class FoldComparison(Reported):
 
     Attributes
     ----------
-    dataset : str
-    methods, measures : list of str
-        That were tested; `excluded` lists methods that were not, with the reason.
-    n_folds : int
-    protocol : Protocol
-        How the folds came about, and the ratio that corrects for shared training data.
-    paired : bool
-    alpha : float
-    values : pandas.DataFrame
-        Index (method, fold), one column a tested measure.
-    means : pandas.DataFrame
-        Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    pairs : pandas.DataFrame
-        One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
+    methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
+    values : Index (method, fold), one column a tested measure.
+    means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
+    pairs : One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
         over pairs), significant: the headline, corrected for shared training data; naive_statistic, naive_pvalue,
         naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; carried_by
         (measures that differ on their own after Holm, joined by ", "; "a combination" where the pair differs but none of them
         alone; else empty); reliable; doubts (why not, or why there is no result).
-    tests : HotellingPairs or FiveByTwoPairs
-        The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the same.
-    manova, naive_manova : ManovaResult or None
-        Of all methods together; None where `refusals` says why.
-    mardia : MardiaResult or None
-        Whether the residuals look normal.
-    cliques : list of list of str
-        Maximal groups of methods that the headline test does not separate; they may overlap.
-    letters : mapping of str to str
-        The same as letters.
-    orderings : mapping of str to Ordering
-        By measure.
-    excluded : tuple of Excluded
-    refusals : mapping of str to str
-        Tests that were not made (naive, manova, mardia, pairs), with the reason.
-    warnings : tuple of str
-        What a reader must know before believing the verdicts.
+    tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
+        same.
+    manova, naive_manova : Of all methods together; None where `refusals` says why.
+    mardia : Whether the residuals look normal.
+    cliques : Maximal groups of methods that the headline test does not separate; they may overlap.
+    letters : The same as letters.
+    orderings : By measure.
+    refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
+    warnings : What a reader must know before believing the verdicts.
     """
 
     dataset: str

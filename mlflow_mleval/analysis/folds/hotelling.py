@@ -44,30 +44,17 @@ class HotellingResult:
 
     Attributes
     ----------
-    statistic : float
-        T-squared; with `ratio` divided by 1 + folds · ratio.
-    f_statistic, df : float, (int, int)
-        The same as an F, and its degrees of freedom.
-    pvalue : float
-    mean_difference : pandas.Series
-        By measure: mean of the first method minus that of the second.
-    direction : pandas.Series
-        Weights of the combination of measures on which the methods differ most, per unit of each measure.
-    scaled_direction : pandas.Series
-        The same per standard deviation of each measure's differences: comparable between measures.
-    posthoc : pandas.DataFrame
-        By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t), pvalue,
-        pvalue_corrected (Holm, over measures), significant.
-    measures : list
-        That were tested; `dropped` maps those that were left out to the reason.
-    n_folds : tuple of int
-        Of either method.
-    paired : bool
-    ratio : float or None
-        n_test / n_train that corrects for shared training data; None: not corrected.
-    method : {"f", "permutation"}
-    alpha : float
-    warnings : tuple of str
+    statistic : T-squared; with `ratio` divided by 1 + folds · ratio.
+    f_statistic, df : The same as an F, and its degrees of freedom.
+    mean_difference : By measure: mean of the first method minus that of the second.
+    direction : Weights of the combination of measures on which the methods differ most, per unit of each measure.
+    scaled_direction : The same per standard deviation of each measure's differences: comparable between measures.
+    posthoc : By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t),
+        pvalue, pvalue_corrected (Holm, over measures), significant.
+    measures : That were tested; `dropped` maps those that were left out to the reason.
+    n_folds : Of either method.
+    ratio : n_test / n_train that corrects for shared training data; None: not corrected.
+    method : "f" or "permutation".
     """
 
     statistic: float
@@ -221,22 +208,12 @@ class HotellingPairs:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
+    table : One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
         could be tested), significant, problem (why the pair could not be tested, else empty; its numbers are then NaN).
-    differences, directions, errors : pandas.DataFrame
-        Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination on which they differ most;
-        standard errors of the mean differences.
-    df : (int, int)
-        Degrees of freedom of the F.
-    residual_df : int
-        Those of the covariances, and of Student's t.
-    methods, measures : list
-        That were tested; `dropped` maps measures that were left out to the reason.
-    paired : bool
-    ratio : float or None
-    alpha : float
-    warnings : tuple of str
+    differences, directions, errors : Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination
+        on which they differ most; standard errors of the mean differences.
+    df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t.
+    methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
     """
 
     table: pd.DataFrame

@@ -40,21 +40,15 @@ class LearnedMeasures:
 
     Attributes
     ----------
-    weights : pandas.DataFrame
-        Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
-    scaled_weights : pandas.DataFrame
-        The same times each measure's residual standard deviation, of unit length: comparable between measures of other units.
-    eigenvalues, shares : pandas.Series
-        By learned measure; shares of their sum are the importance.
-    dimensions : pandas.DataFrame
-        By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue. Valid
-        although the directions are learned from the same folds: so many dimensions differ.
-    projections : pandas.DataFrame
-        Index (method, fold), one column a learned measure.
-    ratio : float or None
-        As in the MANOVA.
-    paired : bool
-        Whether the folds pair the methods.
+    weights : Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
+    scaled_weights : The same times each measure's residual standard deviation, of unit length: comparable between measures of
+        other units.
+    eigenvalues, shares : By learned measure; shares of their sum are the importance.
+    dimensions : By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue.
+        Valid although the directions are learned from the same folds: so many dimensions differ.
+    projections : Index (method, fold), one column a learned measure.
+    ratio : As in the MANOVA.
+    paired : Whether the folds pair the methods.
     """
 
     weights: pd.DataFrame
@@ -110,32 +104,19 @@ class ManovaResult:
 
     Attributes
     ----------
-    statistic : float
-        Wilks' lambda, between 0 and 1: small where the methods differ.
-    pvalue : float
-        By `approximation`, or by permutation.
-    f_statistic, df : float, (float, float)
-        Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
-    table : pandas.DataFrame
-        Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
+    statistic : Wilks' lambda, between 0 and 1: small where the methods differ.
+    pvalue : By `approximation`, or by permutation.
+    f_statistic, df : Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
+    table : Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
         lower bound.
-    between, within : pandas.DataFrame
-        The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
-    df_between, df_within : int
-    means : pandas.DataFrame
-        Methods x measures.
-    univariate : pandas.DataFrame
-        By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue, pvalue_corrected
-        (Holm).
-    learned : LearnedMeasures
-    measures, methods : list
-        That were tested; `dropped` maps measures that were left out to the reason.
-    n_folds : int
-    design : {"blocked", "one-way"}
-    approximation : {"rao", "chi2"}
-    method : {"f", "permutation"}
-    ratio : float or None
-    warnings : tuple of str
+    between, within : The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
+    means : Methods x measures.
+    univariate : By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue,
+        pvalue_corrected (Holm).
+    measures, methods : That were tested; `dropped` maps measures that were left out to the reason.
+    design : "blocked" or "one-way".
+    approximation : "rao" or "chi2".
+    method : "f" or "permutation".
     """
 
     statistic: float

@@ -26,19 +26,12 @@ class MardiaResult:
 
     Attributes
     ----------
-    skewness, kurtosis : float
-        b₁ and b₂: 0 and p(p + 2) for a normal distribution of p measures, if n is large.
-    skewness_statistic, skewness_df, skewness_pvalue : float, int, float
-        Chi-square, with the small-sample factor.
-    kurtosis_statistic, kurtosis_pvalue : float
-        Standard normal, by the exact mean and variance of b₂; two-sided.
-    statistic, pvalue : float
-        That of the two with the smaller p, and twice this p (Bonferroni): small where either is not as if normal.
-    n : int
-        Rows that were tested: folds, or methods times folds.
-    measures : list
-        `dropped` maps measures that were left out to the reason.
-    warnings : tuple of str
+    skewness, kurtosis : b₁ and b₂: 0 and p(p + 2) for a normal distribution of p measures, if n is large.
+    skewness_statistic, skewness_df, skewness_pvalue : Chi-square, with the small-sample factor.
+    kurtosis_statistic, kurtosis_pvalue : Standard normal, by the exact mean and variance of b₂; two-sided.
+    statistic, pvalue : That of the two with the smaller p, and twice this p (Bonferroni): small where either is not as if normal.
+    n : Rows that were tested: folds, or methods times folds.
+    dropped : Measures that were left out, and why.
     """
 
     skewness: float

@@ -24,16 +24,11 @@ class Protocol:
 
     Attributes
     ----------
-    kind : {"k-fold", "repeated", "resampled", "5x2", "independent"}
-        One cross-validation; several with new splits; random splits (or training sets of other sizes); five times twofold;
-        or training sets without anything in common.
-    n_folds : int
-    ratio : float or None
-        n_test / n_train of a fold, which corrects the tests; None for independent folds.
-    known : bool
-        False where it was assumed, for nothing was recorded.
-    reason : str
-        What it was recognised by, in a sentence.
+    kind : "k-fold", one cross-validation; "repeated", several with new splits; "resampled", random splits (or training sets of
+        other sizes); "5x2", five times twofold; or "independent", training sets without anything in common.
+    ratio : n_test / n_train of a fold, which corrects the tests; None for independent folds.
+    known : False where it was assumed, for nothing was recorded.
+    reason : What it was recognised by, in a sentence.
     """
 
     kind: str

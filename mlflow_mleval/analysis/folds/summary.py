@@ -22,26 +22,18 @@ class FoldStatistics:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean,
-        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share; ``low`` and ``high``
-        do not, and are too narrow for cross-validation.
-    covariance, correlation : pandas.DataFrame
-        Of the measures over folds; the correlation is NaN where a measure is constant.
-    n_folds : int
-        R.
-    confidence : float
-        Of the intervals.
-    test_to_train : float
-        Ratio of the sizes of test and training part that the corrected intervals use.
-    left_out : tuple of str
-        Measures without a value in some fold.
-    warnings : tuple of str
-        What a reader of the intervals must know.
-    mardia : MardiaResult or None
-        Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that tells.
-    no_mardia : str
-        Why there is none.
+    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean, and
+        ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share; ``low`` and ``high`` do not,
+        and are too narrow for cross-validation.
+    covariance, correlation : Of the measures over folds; the correlation is NaN where a measure is constant.
+    n_folds : R.
+    confidence : Of the intervals.
+    test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
+    left_out : Measures without a value in some fold.
+    warnings : What a reader of the intervals must know.
+    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that
+        tells.
+    no_mardia : Why there is none.
     """
 
     table: pd.DataFrame

@@ -28,23 +28,17 @@ class PairwiseResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a);
-        mean_difference with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the
-        means of all two differences) with the interval median_low, median_high that inverts the signed-rank test: positive
-        where a is better, in units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where
-        there are too few datasets for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial
-        correlation: sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b); statistic
-        (sum of the ranks for a; two-sided: the smaller of the sums for a and for b); pvalue, pvalue_corrected, significant;
-        exact (whether the p-value is exact, or a normal approximation).
-    correction : {"holm", "bonferroni", "none"}
-    alternative : {"two-sided", "greater", "less"}
-    alpha : float
-    n_datasets, n_methods, n_comparisons : int
-    control : hashable or None
-        Method b of all pairs, if one was given.
-    methods : list
-    warnings : tuple of str
+    table : One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a); mean_difference
+        with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the means of all two
+        differences) with the interval median_low, median_high that inverts the signed-rank test: positive where a is better, in
+        units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where there are too few datasets
+        for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation: sum of the ranks for a
+        minus that for b, over that of all ranks; 1: a always better, -1: b); statistic (sum of the ranks for a; two-sided: the
+        smaller of the sums for a and for b); pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a
+        normal approximation).
+    correction : "holm", "bonferroni" or "none".
+    alternative : "two-sided", "greater" or "less".
+    control : Method b of all pairs, if one was given.
     """
 
     table: pd.DataFrame
@@ -92,17 +86,11 @@ class Feasibility:
 
     Attributes
     ----------
-    n_datasets, n_methods, n_comparisons : int
-    smallest_pvalue, smallest_corrected : float
-        Of a pair of which one method is better on every dataset.
-    can_reject : bool
-        Whether any outcome could be significant.
-    datasets_needed : int
-        The least number of datasets with which one could.
-    max_methods : int or None
-        The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
-    message : str
-        The same in a sentence.
+    smallest_pvalue, smallest_corrected : Of a pair of which one method is better on every dataset.
+    can_reject : Whether any outcome could be significant.
+    datasets_needed : The least number of datasets with which one could.
+    max_methods : The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
+    message : The same in a sentence.
     """
 
     n_datasets: int
