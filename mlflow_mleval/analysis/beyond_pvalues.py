@@ -78,18 +78,10 @@ class BeyondPvalues:
         return tuple(dict.fromkeys(text for part in parts if part is not None for text in part.warnings))
 
     def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
-        """The pairs over datasets, the better method first, the most certain pairs first.
+        """The pairs over datasets, the better method by `order` first, the most certain pairs first; None without tests or plan.
 
-        Parameters
-        ----------
-        order : sequence
-            Methods, best first.
-
-        Returns
-        -------
-        pandas.DataFrame or None
-            The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope), needed, needed_low, needed_high
-            (of the plan) and sure (the largest of the three probabilities). None where the tests or the plan are absent.
+        The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope), needed, needed_low, needed_high (of the
+        plan) and sure (the largest of the three probabilities).
         """
         if self.bayes is None or self.plan is None:
             return None
@@ -123,33 +115,10 @@ def beyond_pvalues(
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        Ranked anew when folds are drawn again.
-    table, ranks : pandas.DataFrame, datasets x methods
-        What is compared, larger is better, and its ranks.
-    folds : mapping of str to FoldComparison
-        By dataset; may be empty.
-    rope : float
-        Differences up to this do not matter, in units of what is compared.
-    alpha : float
-        Level of tests and intervals; Bayesian decisions need a probability of 1 - alpha.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs, in equivalence tests and plans.
-    seed : int
+    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset, maybe
+    none. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and
+    plans. A ValueError refuses a rope that is negative or not finite.
 
-    Returns
-    -------
-    BeyondPvalues
-
-    Raises
-    ------
-    ValueError
-        A rope that is negative or not finite.
-
-    Examples
-    --------
     >>> from mlflow_mleval.analysis.comparison import compare
     >>> from mlflow_mleval.study import Study
     >>> rows = [{"dataset": d, "method": m, "f1": f} for d in range(8) for m, f in (("a", 0.5 + d / 90), ("b", 0.4))]

@@ -64,26 +64,9 @@ def fuse(
 ) -> Fusion:
     """Fuse the measures of a study into one ranking of its methods (Eftimov & Kocev 2019).
 
-    PROMETHEE II ranks the methods on each dataset by itself, with thresholds and weights from that dataset where none are
-    given; the final ranking is by the mean of these ranks.
-
-    Parameters
-    ----------
-    study : Study
-        At least two methods; its policy for missing values is applied.
-    preference, weights, p, q, s, drop_constant
-        As in `promethee`, for every dataset.
-
-    Returns
-    -------
-    Fusion
-
-    Raises
-    ------
-    ValueError
-        As `promethee`.
-    MissingResultsError
-        Cells are empty and the study has no policy for them.
+    PROMETHEE II ranks the methods on each dataset by itself, with thresholds and weights from that dataset where none are given;
+    the final ranking is by the mean of these ranks. The study's policy for missing values is applied: MissingResultsError where
+    it has none for its empty cells. The options, and what they may not be, are those of `promethee`.
 
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> fuse(Study.from_frame(frame)).ranking.mean_rank.to_dict()

@@ -53,23 +53,10 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None) -> pd.DataFrame:
-    """The mean of each column over datasets or folds with its interval at 1 - alpha by Student's t.
+    """The mean of each column over datasets or folds (at least two; empty cells do not count) with its interval at 1 - alpha.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame, shape (datasets or folds, columns)
-        At least two rows; empty cells do not count.
-    alpha : float
-    ratio : float, optional
-        n_test / n_train of a fold, which widens the intervals for training data that folds share.
+    By Student's t; `ratio`, n_test / n_train of a fold, widens the intervals for training data that folds share.
 
-    Returns
-    -------
-    pandas.DataFrame, by column
-        mean, low, high.
-
-    Examples
-    --------
     >>> mean_intervals(pd.DataFrame({"a": [1.0, 2, 3]})).round(3).loc["a"].tolist()
     [2.0, -0.484, 4.484]
     """

@@ -198,30 +198,11 @@ def promethee(
 
 
 def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False) -> pd.Series:
-    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12).
+    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12); they sum to 1.
 
-    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the
-    mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e).
-
-    Parameters
-    ----------
-    table : DataFrame or array, shape (m, n)
-        Methods x measures, finite.
-    minimize : iterable of column names
-        The measures of which the smaller value is better.
-    drop_constant : bool
-        Whether a measure that does not differ between methods gets weight 0. Kept, as in the paper, all its shares are
-        1/m, the largest entropy there is, so that its weight is the smallest.
-
-    Returns
-    -------
-    pandas.Series
-        By measure; they sum to 1.
-
-    Raises
-    ------
-    ValueError
-        Missing or infinite values, no row or no column, repeated or unknown names.
+    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the mean of W(x)
+    / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e). A measure that does not differ between
+    methods has, as in the paper, the largest entropy there is, so that its weight is the smallest; with `drop_constant` it is 0.
 
     >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
     {'f1': 0.7916, 'accuracy': 0.2084}

@@ -233,26 +233,13 @@ def column_of(control: Hashable, table: pd.DataFrame) -> int:
 
 
 def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
-    r"""Friedman's test where some methods have no result on some datasets (Skillings & Mack 1981).
+    r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack 1981); smaller is better.
 
     Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by :math:`\sqrt{12/(k_i+1)}` and summed to
     :math:`A_j`; the statistic is :math:`A^T \Sigma^- A` with the permutation covariance of A. Equals `friedman` on a complete
-    table, ties corrected or not.
+    table, ties corrected (by the variance of the tied ranks) or not (the original paper). ValueError without a dataset with two
+    results.
 
-    Parameters
-    ----------
-    table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of which the smaller is better (ranks will do); NaN where there is no result.
-    ties : {"correct", "ignore"}
-        "correct" uses the variance of the tied ranks; "ignore" is the original paper's.
-
-    Raises
-    ------
-    ValueError
-        No dataset with two results; fewer than two datasets or methods.
-
-    Examples
-    --------
     >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
     >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
     (4.643, 2, 0.098, ())
@@ -304,25 +291,10 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
-    """Kendall's tau-b between every two rankings of the same methods (Kendall 1945).
+    """Kendall's tau-b between every two rankings of the same methods, one a row (Kendall 1945).
 
-    Parameters
-    ----------
-    rankings : array_like or pandas.DataFrame, shape (rankings, methods)
-        One row a ranking (of a measure, a scenario); ranks, or values with one direction throughout.
+    1: same order, -1: reversed; NaN where a ranking ties all methods. ValueError for empty cells.
 
-    Returns
-    -------
-    pandas.DataFrame, shape (rankings, rankings)
-        1: same order, -1: reversed; NaN where a ranking ties all methods.
-
-    Raises
-    ------
-    ValueError
-        Empty cells.
-
-    Examples
-    --------
     >>> kendall(pd.DataFrame([[1, 2, 3], [1, 3, 2], [3, 2, 1]], index=["f1", "recall", "loss"])).round(3).loc["f1"].tolist()
     [1.0, 0.333, -1.0]
     """

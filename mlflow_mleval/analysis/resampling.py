@@ -157,24 +157,10 @@ def _all_flips(n: int, n_resamples: int) -> bool:
 def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, int]:
     r"""Step-down p-values of all rows by the largest statistic under common changes of sign (Westfall & Young 1993).
 
-    Parameters
-    ----------
-    difference : array, shape (hypotheses, n)
-        Symmetric about zero where the hypotheses hold, jointly over rows. The statistic of a row is
-        :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`.
-    n_resamples : int
-        Random changes of sign; all :math:`2^{n-1}` are made instead where these are no more.
-    seed : int
+    Rows of `difference` are hypotheses, symmetric about zero where they hold, jointly; the statistic of one is :math:`|\sum_i
+    d_i| / \sqrt{\sum_i d_i^2}`. Also returned is how many changes of sign were made: all :math:`2^{n-1}` where these are no more
+    than `n_resamples`.
 
-    Returns
-    -------
-    pvalue : array, shape (hypotheses,)
-        Corrected for the number of rows.
-    made : int
-        Changes of sign that were made.
-
-    Examples
-    --------
     >>> sign_flips(np.array([[1.0, 2, 1, 2, 1, 3], [1, -1, 2, -2, 1, 0]]), n_resamples=99, seed=0)
     (array([0.03125, 1.     ]), 32)
     """

@@ -134,27 +134,12 @@ class Sensitivity:
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
     """How far the weight of each measure may move before the leader, or the order, by mean rank changes.
 
-    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a
-    dataset two methods then change places at most once, where their net flows, two lines in the factor, cross. Mean
-    ranks are constant between such crossings, so that the intervals are exact: at every crossing, outward from factor 1,
-    the ranks are brought up to date until leader and order have changed. A tie at factor 1 counts: an interval ends at
-    1 where the smallest move makes the leader another.
+    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a dataset two
+    methods then change places at most once, where their net flows, two lines in the factor, cross. Mean ranks are constant
+    between such crossings, so that the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
+    date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where the smallest move makes the
+    leader another. O(n · D · m³) time for m methods, n measures and D datasets at worst.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned.
-
-    Returns
-    -------
-    WeightIntervals
-
-    Notes
-    -----
-    O(n · D · m³) time for m methods, n measures and D datasets at worst; stops at the last change.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
     >>> found.leaders, found.table.rival_low["f1"], found.table.weight_low.round(9).to_dict()
@@ -274,24 +259,13 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 def dethrone(fusion: Fusion) -> Dethronement:
     """The smallest changes of weights that cost the leader the lead.
 
-    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank*
-    pass to another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every
-    dataset and keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches
-    the leader's *net flow averaged over datasets*? The second is a linear programme per rival; since weight moved from
-    measure i to measure k changes the difference in proportion to g_k - g_i, it is solved by moving weight to the
-    measure that favours the rival most, from the others in order of how much they favour the leader.
+    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank* pass to
+    another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every dataset and
+    keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net
+    flow averaged over datasets*? The second is a linear programme per rival; since weight moved from measure i to measure k
+    changes the difference in proportion to g_k - g_i, it is solved by moving weight to the measure that favours the rival most,
+    from the others in order of how much they favour the leader.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned.
-
-    Returns
-    -------
-    Dethronement
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = dethrone(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
     >>> found.rival, found.change.to_dict()
@@ -356,29 +330,9 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
 def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
-    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by
-    the mean of these ranks.
+    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by the mean
+    of these ranks. The fusion's own weights play no part.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned; its own weights play no part.
-    n_resamples : int
-        Number of weight vectors.
-    seed : int
-        Of numpy's default generator.
-
-    Returns
-    -------
-    RankAcceptability
-
-    Raises
-    ------
-    ValueError
-        n_resamples below 1.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "accuracy": [0.3, 0.4]})
     >>> rank_acceptability(fuse(Study.from_frame(frame)), n_resamples=100).acceptability.loc["b"].to_dict()
     {1: 1.0, 2: 0.0}
@@ -411,27 +365,11 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
-    """Whether the order of methods depends on the presence of a third one (rank reversal).
+    """Whether the order of at least three methods depends on the presence of a third one (rank reversal).
 
-    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a
-    policy filled keep their values.
+    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a policy
+    filled keep their values.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        Of at least three methods.
-
-    Returns
-    -------
-    LeaveOneOut
-
-    Raises
-    ------
-    ValueError
-        Fewer than three methods.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 3, "method": ["a", "b", "c"], "f1": [0.5, 0.6, 0.7]})
     >>> leave_one_out(fuse(Study.from_frame(frame))).winners.to_dict()
     {'c': 'b', 'b': 'c', 'a': 'c'}
@@ -469,27 +407,10 @@ def sensitivity(
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
 
-    Functions and weights vary under the study's own policy; policies vary under the chosen function and weights. Given
-    thresholds stay with the chosen function; the other functions take their default ones.
+    Functions and weights vary under the study's own policy (MissingResultsError where it has none for its empty cells); policies
+    vary under the chosen function and weights. Given thresholds stay with the chosen function; the other functions take their
+    default ones. The options are what was chosen, as in `fuse`.
 
-    Parameters
-    ----------
-    study : Study
-        With a policy for its empty cells, before that is applied.
-    preference, weights, p, q, s, drop_constant
-        What was chosen, as in `fuse`.
-
-    Returns
-    -------
-    Sensitivity
-
-    Raises
-    ------
-    MissingResultsError
-        Cells are empty and the study has no policy for them.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6]})
     >>> table = sensitivity(Study.from_frame(frame)).table
     >>> table[table.method == "b"].groupby("varies")["rank"].agg(["size", "mean"]).to_dict("index")

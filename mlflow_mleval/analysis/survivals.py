@@ -18,7 +18,7 @@ class Survivals:
     Attributes
     ----------
     functions : Other combinations of preference function and weights that were tried; with a single measure, of function only.
-    lost_functions : Those under which the lead is lost or shared.
+    lost_functions : (function, weights) under which the lead is lost or shared.
     policies : Other policies for missing results that were tried.
     lost_policies : Those under which the lead is lost or shared, and whether the policy leaves the leader out.
     methods : Other methods that were left out, one at a time; None where that takes more methods.
@@ -36,16 +36,7 @@ class Survivals:
 
 
 def survivals(sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str, n_measures: int) -> Survivals:
-    """What the lead of `leader` survives.
-
-    Parameters
-    ----------
-    sensitivity, without
-        As `mlflow_mleval.analysis.stability` has them.
-    leader : str
-    n_measures : int
-        With a single one, weights change nothing and are not counted.
-    """
+    """What the lead of `leader` survives; with a single measure weights change nothing and are not counted."""
     table = sensitivity.table
     table = table[~table["chosen"].astype(bool)]
     if n_measures == 1:

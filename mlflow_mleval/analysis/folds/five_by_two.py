@@ -60,29 +60,15 @@ def five_by_two(
 ) -> FiveByTwoPairs:
     r"""Test every pair of methods on five repetitions of twofold cross-validation.
 
-    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj} - \bar d_r)^2`, one measure
-    is tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10, 5)` (Alpaydın 1999). For several measures the sums of
-    squares become matrices, :math:`H = \sum d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda
-    :math:`|E| / |E + H|` with 10 and 5 degrees of freedom takes the place of the F, which it equals for one measure. That
-    generalisation is ours; in simulations its level is that of the F: .015 for independent folds, .03 and .06 where they
-    correlate by .1 and .3, with one to four measures.
+    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj} - \bar d_r)^2`, one measure is
+    tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10, 5)` (Alpaydın 1999). For several measures the sums of
+    squares become matrices, :math:`H = \sum d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda :math:`|E| / |E + H|`
+    with 10 and 5 degrees of freedom takes the place of the F, which it equals for one measure. That generalisation is ours; in
+    simulations its level is that of the F: .015 for independent folds, .03 and .06 where they correlate by .1 and .3, with one to
+    four measures.
 
-    Parameters
-    ----------
-    x : array_like, shape (methods, 10, measures)
-        Folds 2r and 2r + 1 are the two halves of repetition r.
-    methods, measures : sequence, optional
-        Names; numbers by default.
-    alpha : float
-        Level of the test over all pairs.
+    `x` is methods x 10 folds x at most five measures (else a ValueError); folds 2r and 2r + 1 are the two halves of repetition r.
 
-    Raises
-    ------
-    ValueError
-        There are not ten folds, fewer than two methods, more than five measures, or missing values.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2, 10, 1))
     >>> found = five_by_two(x)

@@ -67,29 +67,11 @@ class FoldStatistics:
 def fold_statistics(
     folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
 ) -> FoldStatistics:
-    """Mean vector, covariance, correlation and intervals of the measures of one method over folds.
+    """Mean vector, covariance, correlation and intervals of the measures of one method over folds (R x measures, R >= 2).
 
-    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the
-    mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap.
-
-    Parameters
-    ----------
-    folds : pandas.DataFrame, R x M
-        One row a fold, one column a measure, at least two rows.
-    test_to_train : float, optional
-        Instances of the test part for each one of the training part. By default 1 / (R - 1), which is right for one R-fold
-        cross-validation.
-    confidence : float
-        Of the intervals, between 0 and 1.
-
-    Returns
-    -------
-    FoldStatistics
-
-    Raises
-    ------
-    ValueError
-        Fewer than two folds; a ratio that is not positive; a confidence out of range.
+    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the mean by
+    1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap; by default that is 1 / (R - 1), which is right
+    for one R-fold cross-validation.
 
     >>> result = fold_statistics(pd.DataFrame({"f1": [0.5, 0.6, 0.7], "recall": [0.4, 0.6, 0.5]}))
     >>> result.table.loc["f1", ["mean", "low", "high"]].round(3).tolist()

@@ -251,20 +251,8 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
 def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
     """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a sum of at most 0 .. `limit`.
 
-    Parameters
-    ----------
-    ranks : array of int, shape (n,)
-        Rising; doubled midranks are integers. Zeros do not count.
-    limit : int
-        The largest sum that is asked for.
+    The ranks rise; doubled midranks are integers, zeros do not count. Exact below 2^53 subsets.
 
-    Returns
-    -------
-    numpy.ndarray, shape (limit + 1,)
-        Exact below 2^53 subsets.
-
-    Examples
-    --------
     >>> share_at_most(np.array([1, 2, 3]), 3).tolist()
     [0.125, 0.25, 0.375, 0.625]
     """
@@ -314,21 +302,10 @@ def feasibility(
     control: bool = False,
     alternative: str = "two-sided",
 ) -> Feasibility:
-    """Whether pairwise signed-rank tests could reject anything, before looking at data.
+    """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject anything, before looking at data.
 
     The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the number of pairs.
 
-    Parameters
-    ----------
-    n_datasets, n_methods : int
-        Size of the design.
-    alpha, correction, alternative
-        As in `wilcoxon_pairs`.
-    control : bool
-        Whether all methods are compared with one only.
-
-    Examples
-    --------
     >>> print(feasibility(11, 12).message)
     12 methods on 11 datasets cannot give a significant pair: the smallest signed-rank p-value is .00098, times 66 \
 comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
