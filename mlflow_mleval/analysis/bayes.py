@@ -198,10 +198,6 @@ def bayesian_t(
     credible_level : float
         Probability at which a pair is decided.
 
-    Returns
-    -------
-    BayesResult
-
     Raises
     ------
     ValueError

@@ -375,10 +375,6 @@ def compare(
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     IncomparableRunsError

@@ -23,7 +23,7 @@ from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import one_of, probability, unique_names
+from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
 
 Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads one column by its name.
@@ -191,10 +191,6 @@ def instance_tests(
         Random swaps. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
 
-    Returns
-    -------
-    InstanceTests
-
     Raises
     ------
     ValueError
@@ -211,8 +207,7 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:

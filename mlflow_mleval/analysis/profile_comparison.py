@@ -30,7 +30,7 @@ from mlflow_mleval.measures.awareness import SUMMARIES
 from mlflow_mleval.measures.dependence import FAMILIES
 from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import at_least_one, one_of, probability
 
 #: The summaries that are tested over datasets.
 TESTED = ("area", "slope", "relative_gain")
@@ -251,10 +251,6 @@ def compare_profiles(
     top : int
         Of more methods, only the pairs of so many are compared, those with the least mean area. The correction is for all pairs.
 
-    Returns
-    -------
-    ProfileComparison
-
     Raises
     ------
     ValueError
@@ -284,8 +280,7 @@ def compare_profiles(
     """
     one_of(family, "family", FAMILIES)
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     if not profiles.errors:
         raise ValueError("`profiles` must hold at least one profile, got none. Log runs with labels or scores first.")
     summaries = profiles.awareness(family)

@@ -143,10 +143,6 @@ def promethee(
         Whether a measure that does not differ between methods gets weight 0 (the others are rescaled), unless all are
         so. It has no flow either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
 
-    Returns
-    -------
-    PrometheeResult
-
     Raises
     ------
     ValueError

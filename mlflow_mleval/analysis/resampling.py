@@ -24,7 +24,7 @@ from mlflow_mleval.analysis.unicriterion import tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
 from mlflow_mleval.renamed import DIRECTION, alias, renamed
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import at_least_one, probability
 
 Array = NDArray[np.float64]
 #: Statistics of sign changes this close to the observed one are equal to it: they are sums in another order.
@@ -98,10 +98,6 @@ def rank_confidence(
         Random sign changes; all :math:`2^{D-1}` are made instead where these are fewer.
     seed : int
 
-    Returns
-    -------
-    RankConfidence
-
     Raises
     ------
     ValueError
@@ -118,8 +114,7 @@ def rank_confidence(
     {'a': {'low': 1, 'high': 2}, 'b': {'low': 1, 'high': 2}, 'c': {'low': 3, 'high': 3}}
     """
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     frame, a, b, difference, _ = pair_differences(table, direction)
     n, m = frame.shape
     exact = _all_flips(n, n_resamples)
@@ -247,10 +242,6 @@ def bootstrap_ranks(
     n_resamples, seed : int
         One draw takes about two milliseconds a dataset.
 
-    Returns
-    -------
-    RankBootstrap
-
     Raises
     ------
     ValueError
@@ -272,8 +263,7 @@ def bootstrap_ranks(
     {'a': 1.0, 'b': 0.0}
     """
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     ratio = checked_ratio(ratio)
     study, methods = fusion.study, list(fusion.ranking.index)
     rng = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_places, tied_ra
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.study import MISSING, Study
+from mlflow_mleval.validation import at_least_one
 
 #: Breakpoints of a weight factor closer than this, relative to their size, are one.
 SAME = 1e-11
@@ -337,8 +338,7 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
     >>> rank_acceptability(fuse(Study.from_frame(frame)), n_resamples=100).acceptability.loc["b"].to_dict()
     {1: 1.0, 2: 0.0}
     """
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
     flows, _ = _by_measure(fusion, methods)
     m = len(methods)

@@ -14,6 +14,8 @@ from mlflow_mleval.validation import unique_names
 DEPENDENT = ("error", "drop")
 #: A measure whose part outside the span of the measures before it is below this share of its length depends on them.
 DEPENDENCE = 1e-8
+#: What residuals of several methods are.
+LEFT = "what is left of fold and method"
 #: Variation below this share of the largest value is float noise.
 NOISE = 1e-13
 

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import NOISE, names_of, solve_pairs, table_of
-from mlflow_mleval.analysis.folds.hotelling import BLOCK, holm, holm_rows, pair_matrix
+from mlflow_mleval.analysis.folds.hotelling import BLOCK
 from mlflow_mleval.analysis.folds.manova import rao_f
+from mlflow_mleval.analysis.paired import decided, holm, named_pairs
 from mlflow_mleval.validation import probability
 
 REPEATS = 5
@@ -44,11 +45,6 @@ class FiveByTwoPairs:
     methods: list[Hashable]
     measures: list[Hashable]
     alpha: float
-
-    @property
-    def separated(self) -> pd.DataFrame:
-        """Methods x methods: whether the test separates the pair."""
-        return pair_matrix(self.methods, self.table, "significant")
 
 
 def five_by_two(
@@ -114,21 +110,10 @@ def five_by_two(
     statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
     problem = np.full(n, "", dtype=object)
     problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
-    corrected = holm(pvalue)
-    labels = pd.Index(of, tupleize_cols=False)
     table = {
-        "method_a": labels.take(first), "method_b": labels.take(second), "statistic": wilks, "f_statistic": statistic,
-        "pvalue": pvalue, "pvalue_corrected": corrected, "significant": corrected <= alpha, "problem": problem,
-    }
+        **named_pairs(of, first, second), "statistic": wilks, "f_statistic": statistic, **decided(pvalue, alpha),
+        "problem": problem,
+    }  # fmt: skip
     posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
-    return FiveByTwoPairs(
-        table=pd.DataFrame(table),
-        differences=pd.DataFrame(mean, columns=names),
-        directions=pd.DataFrame(direction, columns=names),
-        posthoc_pvalues=pd.DataFrame(posthoc, columns=names),
-        posthoc_corrected=pd.DataFrame(holm_rows(posthoc), columns=names),
-        df=(float(df1), float(df2)),
-        methods=of,
-        measures=names,
-        alpha=alpha,
-    )
+    by_measure = (pd.DataFrame(x, columns=names) for x in (mean, direction, posthoc, holm(posthoc)))
+    return FiveByTwoPairs(pd.DataFrame(table), *by_measure, (float(df1), float(df2)), of, names, alpha)

@@ -15,18 +15,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import (
-    DEPENDENT,
-    Array,
-    checked_ratio,
-    independent_columns,
-    names_of,
-    table_of,
-    variance_factor,
-)
-from mlflow_mleval.analysis.folds.hotelling import METHODS, holm, hotelling_pairs
-from mlflow_mleval.analysis.paired import adjust
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.analysis.folds import covariance as cov
+from mlflow_mleval.analysis.folds.covariance import Array
+from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, t2_pvalue
+from mlflow_mleval.analysis.paired import adjust, decided
+from mlflow_mleval.validation import at_least_one, one_of, probability
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")
@@ -66,11 +59,8 @@ class LearnedMeasures:
         The directions come from the folds that are tested, so that Student's p (the paper's) is too small. `pvalue` refers
         t² to Hotelling's T² with all measures, and so holds for any direction, however it was chosen.
 
-        Returns
-        -------
-        pandas.DataFrame
-            learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over the
-            pairs of the learned measure), significant.
+        Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over
+        the pairs of the learned measure), significant.
         """
         probability(alpha, "alpha")
         methods = self.projections.index.get_level_values(0).unique()
@@ -80,21 +70,14 @@ class LearnedMeasures:
             values = self.projections[name].to_numpy().reshape(len(methods), -1, 1)
             pairs = hotelling_pairs(values, methods=methods, measures=[name], ratio=self.ratio, paired=self.paired, alpha=alpha)
             t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
-            f = (df - n_measures + 1) / (n_measures * df) * t2
-            pvalue = special.fdtrc(n_measures, df - n_measures + 1, f) if df >= n_measures else np.full(len(t2), np.nan)
-            corrected = holm(pvalue)
-            columns = {
-                "learned": name,
-                "method_a": pairs.table["method_a"],
-                "method_b": pairs.table["method_b"],
-                "mean_difference": pairs.differences[name],
-                "statistic": np.sign(pairs.differences[name]) * np.sqrt(t2),
-                "pvalue_naive": pairs.table["pvalue"],
-                "pvalue": pvalue,
-                "pvalue_corrected": corrected,
-                "significant": corrected <= alpha,
-            }
-            parts.append(pd.DataFrame(columns))
+            pvalue = t2_pvalue(t2, n_measures, df)[1] if df >= n_measures else np.full(len(t2), np.nan)
+            parts.append(pairs.table[["method_a", "method_b"]].assign(
+                mean_difference=pairs.differences[name],
+                statistic=np.sign(pairs.differences[name]) * np.sqrt(t2),
+                pvalue_naive=pairs.table["pvalue"],
+                **decided(pvalue, alpha),
+            ))  # fmt: skip
+            parts[-1].insert(0, "learned", name)
         return pd.concat(parts, ignore_index=True)
 
 
@@ -185,10 +168,6 @@ def manova(
     n_resamples, seed : int
         Number of permutations, and their seed.
 
-    Returns
-    -------
-    ManovaResult
-
     Raises
     ------
     ValueError
@@ -203,13 +182,13 @@ def manova(
     (0.3312, (4.0, 34.0), 0.0007)
     """
     one_of(design, "design", DESIGNS)
-    one_of(dependent, "dependent", DEPENDENT)
+    one_of(dependent, "dependent", cov.DEPENDENT)
     one_of(approximation, "approximation", APPROXIMATIONS)
     one_of(method, "method", METHODS)
-    ratio = checked_ratio(ratio)
-    values = table_of(x, "x", 3)
+    ratio = cov.checked_ratio(ratio)
+    values = cov.table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    names, of = names_of(measures, x, "measures", p), names_of(methods, None, "methods", n_methods)
+    names, of = cov.names_of(measures, x, "measures", p), cov.names_of(methods, None, "methods", n_methods)
     if n_methods < 2 or n_folds < 2:
         raise ValueError(f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}.")
     if method == "permutation" and (ratio or design != "blocked"):
@@ -219,7 +198,7 @@ def manova(
         )
     means, residuals, df_within = _decompose(values, design)
     size = np.abs(values).max(axis=(0, 1))
-    kept, dropped = independent_columns(residuals, names, size, df_within, dependent, "what is left of fold and method", means)
+    kept, dropped = cov.independent_columns(residuals, names, size, df_within, dependent, cov.LEFT, means)
     p, names = len(kept), [names[k] for k in kept]
     if df_within < p:
         raise ValueError(
@@ -227,7 +206,7 @@ def manova(
             f"({n_methods} methods on {n_folds} folds). Use more folds or at most {df_within} measures."
         )
     values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
-    df_between, shared = n_methods - 1, n_folds * variance_factor(n_folds, ratio)
+    df_between, shared = n_methods - 1, n_folds * cov.variance_factor(n_folds, ratio)
     between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
     eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
     table = _statistics(eigenvalues, p, df_between, df_within)
@@ -348,8 +327,7 @@ def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float
 
     About the fold means, E + H stays the same: with it made the identity, lambda is the determinant of what H leaves.
     """
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples}.")
+    at_least_one(n_resamples, "n_resamples")
     n_methods, n_folds, p = values.shape
     centred = (values - values.mean(axis=0)).reshape(-1, p)
     white = np.linalg.qr(centred / np.linalg.norm(centred, axis=0))[0].reshape(values.shape)

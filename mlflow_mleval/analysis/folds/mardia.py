@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import DEPENDENT, independent_columns, names_of, table_of
+from mlflow_mleval.analysis.folds.covariance import DEPENDENT, LEFT, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of
 
 #: Below so many rows the test hardly ever rejects, whatever the distribution.
@@ -76,10 +76,6 @@ def mardia(
     dependent : {"error", "drop"}
         What to do about measures that follow linearly from those before them.
 
-    Returns
-    -------
-    MardiaResult
-
     Raises
     ------
     ValueError
@@ -108,7 +104,7 @@ def mardia(
     df = max(1, n_methods - 1) * (n_folds - 1)
     means = values.mean(axis=1)
     kept, dropped = independent_columns(
-        rows, names, np.abs(values).max(axis=(0, 1)), df, dependent, "what is left of fold and method", means - means.mean(axis=0)
+        rows, names, np.abs(values).max(axis=(0, 1)), df, dependent, LEFT, means - means.mean(axis=0)
     )
     p, names = len(kept), [names[k] for k in kept]
     if df <= p:
