@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import NOISE, adjust
+from mlflow_mleval.analysis.paired import NOISE, adjust, decided, named_pairs
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
@@ -214,7 +213,7 @@ def instance_tests(
         raise ValueError(f"`methods` must hold at least two and `measures` one, got {len(methods)} and {len(names)}.")
     better = directions(names, minimize, maximize)
     labels = tuple(methods)
-    first, second = np.array(list(combinations(range(len(labels)), 2))).T
+    first, second = np.triu_indices(len(labels), 1)
     swapped = np.empty((len(names), n_resamples, len(labels)))
     parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
     for j, measure in enumerate(names):
@@ -236,10 +235,8 @@ def instance_tests(
     table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
     table = table.reset_index(drop=True)
     raw, stepped, statistic = _permutation(table, swapped, unequal, first, second)
-    labelled = pd.Index(labels, tupleize_cols=False)
-    table.insert(0, "method_a", labelled.take(first[table["pair"]]))
-    table.insert(1, "method_b", labelled.take(second[table["pair"]]))
-    table.insert(2, "measure", table.pop("measure"))
+    at = table.pop("pair")
+    table = pd.DataFrame({**named_pairs(labels, first[at], second[at]), "measure": table.pop("measure"), **table})
     for test in ("sign", "wilcoxon"):
         at = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
@@ -248,15 +245,12 @@ def instance_tests(
     table["significant"] = table["permutation_corrected"] <= alpha
     signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(stepped.shape)
     most = statistic.argmax(axis=1)
-    pvalue = stepped.min(axis=1)
-    corrected = adjust(pvalue)
     pairs = pd.DataFrame({
-        "method_a": labelled.take(first), "method_b": labelled.take(second), "measure": [names[k] for k in most],
-        "statistic": statistic.max(axis=1), "pvalue": pvalue, "pvalue_corrected": corrected, "significant": corrected <= alpha,
-        "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
+        **named_pairs(labels, first, second), "measure": [names[k] for k in most], "statistic": statistic.max(axis=1),
+        **decided(stepped.min(axis=1), alpha), "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
     })  # fmt: skip
     return InstanceTests(
-        pairs, table.drop(columns="pair"), labels, names, int(n_instances), alpha, n_resamples, seed,
+        pairs, table, labels, names, int(n_instances), alpha, n_resamples, seed,
         _doubts(table, missing, len(pairs), n_resamples, alpha),
     )  # fmt: skip
 

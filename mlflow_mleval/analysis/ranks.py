@@ -172,19 +172,10 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
-        statistic=statistic,
-        pvalue=float(stats.chi2.sf(statistic, df)),
-        df=df,
-        iman_davenport_statistic=f,
-        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)),
-        iman_davenport_df=f_df,
-        exact_pvalue=exact,
-        mean_ranks=mean_ranks(doubled, table),
-        n_datasets=n,
-        n_methods=m,
-        ties=ties,
-        warnings=tuple(warnings),
-    )
+        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df, iman_davenport_statistic=f,
+        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)), iman_davenport_df=f_df, exact_pvalue=exact,
+        mean_ranks=mean_ranks(doubled, table), n_datasets=n, n_methods=m, ties=ties, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _exact_friedman(doubled: np.ndarray, between: int) -> float:
@@ -277,17 +268,10 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     if not informative:
         warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
-        statistic=statistic,
-        pvalue=float(stats.chi2.sf(statistic, df)),
-        df=df,
-        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
-        dropped=tuple(dropped),
-        parts=parts,
-        n_datasets=len(values),
-        n_methods=table.shape[1],
-        ties=ties,
-        warnings=tuple(warnings),
-    )
+        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df,
+        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"), dropped=tuple(dropped), parts=parts,
+        n_datasets=len(values), n_methods=table.shape[1], ties=ties, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:

@@ -207,17 +207,9 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
         where = [dataset for dataset, other in found.constant if other == measure]
         warnings.append(f"{measure} is the same for all methods on {some(where)}: its correlations there count as 0.")
     return Redundancy(
-        max_correlation=max_correlation,
-        correlation=found.matrix,
-        n_datasets=found.n_datasets,
-        kept=kept,
-        dropped=dropped,
-        graph=graph,
-        groups=groups(graph),
-        ranking=ranking,
-        without=without,
-        warnings=tuple(warnings),
-    )
+        max_correlation=max_correlation, correlation=found.matrix, n_datasets=found.n_datasets, kept=kept, dropped=dropped,
+        graph=graph, groups=groups(graph), ranking=ranking, without=without, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _check(corr: pd.DataFrame, max_correlation: float) -> None:

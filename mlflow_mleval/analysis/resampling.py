@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
+from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.paired import pair_differences
+from mlflow_mleval.analysis.paired import named_pairs, pair_differences, sign_changes
 from mlflow_mleval.analysis.promethee import promethee
-from mlflow_mleval.analysis.unicriterion import tied_places, tied_ranks
+from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
 from mlflow_mleval.renamed import DIRECTION, alias, renamed
@@ -127,9 +126,7 @@ def rank_confidence(
         "mean": mean, "rank": tied_ranks((mean if direction == "min" else -mean).to_numpy()),
         "low": 1 + np.bincount(loser, minlength=m), "high": m - np.bincount(winner, minlength=m),
     })  # fmt: skip
-    pairs = pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "mean_difference": difference.mean(axis=1), "pvalue": pvalue,
-    })  # fmt: skip
+    pairs = pd.DataFrame({**named_pairs(frame.columns, a, b), "mean_difference": difference.mean(axis=1), "pvalue": pvalue})
     warnings = []
     if (smallest := 2 / 2**n) > alpha:
         needed = int(np.ceil(1 - np.log2(alpha)))
@@ -139,14 +136,12 @@ def rank_confidence(
         )
     elif 1 / (made + 1) > alpha:
         warnings.append(f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
-    return RankConfidence(
-        rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, bool(exact), seed, tuple(warnings)
-    )
+    return RankConfidence(rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, exact, seed, tuple(warnings))
 
 
 def _all_flips(n: int, n_resamples: int) -> bool:
     """Whether all changes of sign are no more than the draws; a sequence and its opposite are one."""
-    return n - 1 <= np.log2(n_resamples)
+    return bool(n - 1 <= np.log2(n_resamples))
 
 
 def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, int]:
@@ -162,8 +157,7 @@ def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, i
     n = difference.shape[1]
     exact = _all_flips(n, n_resamples)
     if exact:
-        flips = np.array(list(product((1.0, -1.0), repeat=n - 1))).reshape(-1, n - 1)
-        signs = np.column_stack([np.ones(len(flips)), flips])
+        signs = sign_changes(n)
     else:
         signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(n_resamples, n))
     length = np.sqrt((difference**2).sum(axis=1, keepdims=True))
@@ -284,19 +278,15 @@ def bootstrap_ranks(
         ratios[dataset] = how.ratio or 0.0
         assumed += [] if how.known or ratio is not None else [dataset]
         differing += [] if unpaired(runs, having)[0] is None else [dataset]
-        weights = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_resamples) / n_folds
-        spread = np.sqrt(n_folds * variance_factor(n_folds, how.ratio) * n_folds / (n_folds - 1))
-        moved = spread * np.einsum("dr,irj->dij", weights, by_fold - by_fold.mean(axis=1, keepdims=True))
+        drawn = drawn_folds(rng, n_folds, n_resamples, how.ratio)
+        moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
         for draw in range(n_resamples):
             total[draw] += promethee(values + moved[draw], study.minimize, **fusion.options).flows["rank"].to_numpy()
     if not ratios:
         raise ValueError("`fusion` must have a dataset with two folds that two methods share, got none. Log values by fold.")
     mean_rank = total / len(study.datasets)
-    best, worst = tied_places(mean_rank)
-    share = np.zeros((len(methods), len(methods)))
-    for place in range(len(methods)):
-        share[:, place] = np.where((best <= place) & (place <= worst), 1 / (worst - best + 1), 0).mean(axis=0)
+    share = place_shares(*tied_places(mean_rank)) / n_resamples
     rank = tied_ranks(mean_rank)
     low, high = np.quantile(rank, [alpha / 2, 1 - alpha / 2], axis=0, method="nearest")
     table = fusion.ranking[["rank", "mean_rank"]].assign(low=low, high=high, p_best=share[:, 0])

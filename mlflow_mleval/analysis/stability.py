@@ -16,7 +16,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
-from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_places, tied_ranks
+from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.study import MISSING, Study
@@ -273,14 +273,13 @@ def dethrone(fusion: Fusion) -> Dethronement:
     ('a', {'f1': -0.25, 'one_error': 0.25})
     """
     intervals = weight_intervals(fusion)
-    best = None
-    for measure, row in intervals.table.iterrows():
-        for side in ("low", "high"):
-            if row[f"rival_{side}"] is not None:
-                change = row[f"weight_{side}"] - row.weight
-                if best is None or abs(change) < abs(best["change"]):
-                    to, rival = row[f"weight_{side}"], row[f"rival_{side}"]
-                    best = {"measure": measure, "weight": row.weight, "to": to, "change": change, "rival": rival}
+    moves = [
+        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": rival}
+        for measure, row in intervals.table.iterrows()
+        for to, rival in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
+        if rival is not None
+    ]
+    best = min(moves, key=lambda move: abs(move["change"]), default=None)
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
     mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
@@ -340,7 +339,7 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
     """
     at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
-    flows, _ = _by_measure(fusion, methods)
+    flows = _by_measure(fusion, methods)[0]
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
@@ -349,19 +348,14 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
         mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
         best, worst = tied_places(mean)
-        tied = worst - best + 1
-        for further in range(int(tied.max())):
-            draw, method = np.nonzero(tied > further)
-            np.add.at(counts, (method, best[draw, method] + further), 1 / tied[draw, method])
-        central += np.where(best == 0, 1 / tied, 0).T @ weights
+        counts += place_shares(best, worst)
+        central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
     with np.errstate(invalid="ignore", divide="ignore"):
         central /= counts[:, :1]
     return RankAcceptability(
         pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-        pd.DataFrame(central, methods, measures),
-        n_resamples,
-        seed,
-    )
+        pd.DataFrame(central, methods, measures), n_resamples, seed,
+    )  # fmt: skip
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
@@ -388,12 +382,8 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
         flipped = (before[:, None] < before) & (after[:, None] > after)
         reversals += [(left_out, methods[i], methods[k]) for i, k in zip(*np.nonzero(flipped), strict=True)]
         ranks.append(after)
-    return LeaveOneOut(
-        pd.DataFrame(ranks, methods, methods),
-        pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"]),
-        pd.Series(winners),
-        changes,
-    )
+    reversals = pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"])
+    return LeaveOneOut(pd.DataFrame(ranks, methods, methods), reversals, pd.Series(winners), changes)
 
 
 def sensitivity(

@@ -77,6 +77,19 @@ def tied_places(values: Array) -> tuple[Index, Index]:
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
 
 
+def place_shares(best: Index, worst: Index) -> Array:
+    """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places` has draws x methods.
+
+    >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
+    [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
+    """
+    tied, shares = worst - best + 1, np.zeros((best.shape[1],) * 2)
+    for further in range(int(tied.max())):
+        draw, method = np.nonzero(tied > further)
+        np.add.at(shares, (method, best[draw, method] + further), 1 / tied[draw, method])
+    return shares
+
+
 def _below(u: Array, threshold: float) -> Index:
     """For each i: how many k have u[i] - u[k] > threshold. They are the first ones."""
     if threshold == 0:

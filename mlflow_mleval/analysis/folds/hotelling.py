@@ -171,23 +171,12 @@ def hotelling(
     if len(warnings) == 0 and df - p < 2:
         warnings.append(f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer measures or more folds.")
     return HotellingResult(
-        statistic=t2,
-        f_statistic=f,
-        df=(p, df - p + 1),
-        pvalue=float(pvalue),
-        mean_difference=pd.Series(mean, names, name="mean_difference"),
-        direction=pd.Series(direction, names, name="direction"),
+        statistic=t2, f_statistic=f, df=(p, df - p + 1), pvalue=float(pvalue),
+        mean_difference=pd.Series(mean, names, name="mean_difference"), direction=pd.Series(direction, names, name="direction"),
         scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
-        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha),
-        measures=names,
-        dropped=dropped,
-        n_folds=(len(first), len(second)),
-        paired=paired,
-        ratio=ratio,
-        method=method,
-        alpha=alpha,
-        warnings=tuple(warnings),
-    )
+        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha), measures=names, dropped=dropped,
+        n_folds=(len(first), len(second)), paired=paired, ratio=ratio, method=method, alpha=alpha, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -327,20 +316,11 @@ def hotelling_pairs(
     if untested := int(np.isnan(pvalue).sum()):
         warnings.append(f"{untested} of {n} pairs could not be tested: their differences are linearly dependent or do not vary.")
     return HotellingPairs(
-        table=pd.DataFrame(pairs),
-        differences=pd.DataFrame(difference.T, columns=names),
-        directions=pd.DataFrame(direction.T * df, columns=names),
-        errors=pd.DataFrame(error.T, columns=names),
-        df=(p, df - p + 1),
-        residual_df=df,
-        methods=of,
-        measures=names,
-        dropped=dropped,
-        paired=paired,
-        ratio=ratio,
-        alpha=alpha,
+        table=pd.DataFrame(pairs), differences=pd.DataFrame(difference.T, columns=names),
+        directions=pd.DataFrame(direction.T * df, columns=names), errors=pd.DataFrame(error.T, columns=names), df=(p, df - p + 1),
+        residual_df=df, methods=of, measures=names, dropped=dropped, paired=paired, ratio=ratio, alpha=alpha,
         warnings=tuple(warnings),
-    )
+    )  # fmt: skip
 
 
 def t2_pvalue(t2: Any, p: int, df: int) -> tuple[Any, Any]:

@@ -231,28 +231,14 @@ def manova(
         warnings.append(f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly see anything.")
     by_name = {"index": names, "columns": names}
     return ManovaResult(
-        statistic=statistic,
-        pvalue=pvalue,
-        f_statistic=float(f),
-        df=(df[0], df[1]),
-        table=table,
-        between=pd.DataFrame(between, **by_name),
-        within=pd.DataFrame(within, **by_name),
-        df_between=df_between,
-        df_within=df_within,
-        means=pd.DataFrame(values.mean(axis=1), of, names),
+        statistic=statistic, pvalue=pvalue, f_statistic=float(f), df=(df[0], df[1]), table=table,
+        between=pd.DataFrame(between, **by_name), within=pd.DataFrame(within, **by_name), df_between=df_between,
+        df_within=df_within, means=pd.DataFrame(values.mean(axis=1), of, names),
         univariate=_univariate(between, within, df_between, df_within, names),
-        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design),
-        measures=names,
-        dropped=dropped,
-        methods=of,
-        n_folds=n_folds,
-        design=design,
-        approximation=approximation,
-        method=method,
-        ratio=ratio,
+        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design), measures=names,
+        dropped=dropped, methods=of, n_folds=n_folds, design=design, approximation=approximation, method=method, ratio=ratio,
         warnings=tuple(warnings),
-    )
+    )  # fmt: skip
 
 
 def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
@@ -363,10 +349,8 @@ def _learned(
         eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
         shares=pd.Series(eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"),
         dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
-        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
-        ratio=ratio,
-        paired=design == "blocked",
-    )
+        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned), ratio=ratio, paired=design == "blocked",
+    )  # fmt: skip
 
 
 def _unit(vectors: Array) -> Array:

@@ -131,17 +131,7 @@ def mardia(
             f"With {n} rows Mardia's test has almost no power: no rejection says nothing. Test several methods at once."
         )
     return MardiaResult(
-        skewness=skewness,
-        kurtosis=kurtosis,
-        skewness_statistic=chi,
-        skewness_df=skewness_df,
-        skewness_pvalue=pvalues[0],
-        kurtosis_statistic=float(z),
-        kurtosis_pvalue=pvalues[1],
-        statistic=chi if pvalues[0] <= pvalues[1] else float(z),
-        pvalue=min(1.0, 2 * min(pvalues)),
-        n=n,
-        measures=names,
-        dropped=dropped,
-        warnings=tuple(warnings),
-    )
+        skewness=skewness, kurtosis=kurtosis, skewness_statistic=chi, skewness_df=skewness_df, skewness_pvalue=pvalues[0],
+        kurtosis_statistic=float(z), kurtosis_pvalue=pvalues[1], statistic=chi if pvalues[0] <= pvalues[1] else float(z),
+        pvalue=min(1.0, 2 * min(pvalues)), n=n, measures=names, dropped=dropped, warnings=tuple(warnings),
+    )  # fmt: skip

@@ -36,13 +36,9 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
     pvalues[at] = pvalues[:, at] = against
     return NemenyiResult(
         critical_difference=float(stats.norm.isf(alpha / (2 * (m - 1))) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns), mean_ranks=mean, alpha=alpha, n_datasets=n, n_methods=m,
         control=control,
-    )
+    )  # fmt: skip
 
 
 

@@ -128,13 +128,9 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     gaps, where = _distinct(np.abs(sums[:, None] - sums))
     pvalues = range_sf(gaps / (2 * n * unit), m)[where]
     return NemenyiResult(
-        critical_difference=float(_range_isf(alpha, m) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean_ranks(doubled, table),
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-    )
+        critical_difference=float(_range_isf(alpha, m) * unit), pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=mean_ranks(doubled, table), alpha=alpha, n_datasets=n, n_methods=m,
+    )  # fmt: skip
 
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, pair_differences
+from mlflow_mleval.analysis.paired import CORRECTIONS, decided, named_pairs, pair_differences
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.renamed import DIRECTION, renamed
@@ -165,49 +165,24 @@ def wilcoxon_pairs(
     exact = n <= EXACT_DATASETS
     tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
     pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
-    corrected = adjust(pvalue, correction)
     mean = difference.mean(axis=1)
     margin = stats.t.isf(alpha / 2, n - 1) * difference.std(axis=1, ddof=1) / np.sqrt(n)
     median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
-    pairs = pd.DataFrame(
-        {
-            "method_a": frame.columns[a],
-            "method_b": frame.columns[b],
-            "n": n,
-            "n_zero": (difference == 0).sum(axis=1),
-            "wins": (difference > 0).sum(axis=1),
-            "ties": (difference == 0).sum(axis=1),
-            "losses": (difference < 0).sum(axis=1),
-            "mean_difference": mean,
-            "mean_low": mean - margin,
-            "mean_high": mean + margin,
-            "median_difference": median,
-            "median_low": low,
-            "median_high": high,
-            "effect_size": (plus - minus) / (n * (n + 1)),
-            "statistic": statistic / 2,
-            "pvalue": pvalue,
-            "pvalue_corrected": corrected,
-            "significant": corrected <= alpha,
-            "exact": exact,
-        }
-    )
+    ties = (difference == 0).sum(axis=1)
+    pairs = pd.DataFrame({
+        **named_pairs(frame.columns, a, b), "n": n, "n_zero": ties, "wins": (difference > 0).sum(axis=1), "ties": ties,
+        "losses": (difference < 0).sum(axis=1), "mean_difference": mean, "mean_low": mean - margin, "mean_high": mean + margin,
+        "median_difference": median, "median_low": low, "median_high": high, "effect_size": (plus - minus) / (n * (n + 1)),
+        "statistic": statistic / 2, **decided(pvalue, alpha, correction), "exact": exact,
+    })  # fmt: skip
     possible = feasibility(n, m, alpha, correction, control is not None, alternative)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
         warnings.append(f"The p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
     return PairwiseResult(
-        table=pairs,
-        correction=correction,
-        alternative=alternative,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        n_comparisons=len(pairs),
-        control=control,
-        methods=frame.columns.tolist(),
-        warnings=tuple(warnings),
-    )
+        table=pairs, correction=correction, alternative=alternative, alpha=alpha, n_datasets=n, n_methods=m,
+        n_comparisons=len(pairs), control=control, methods=frame.columns.tolist(), warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -335,16 +310,10 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
     else:
         most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
     return Feasibility(
-        n_datasets=n_datasets,
-        n_methods=n_methods,
-        n_comparisons=pairs,
-        smallest_pvalue=p,
-        smallest_corrected=corrected,
-        can_reject=corrected <= alpha,
-        datasets_needed=needed,
-        max_methods=most,
+        n_datasets=n_datasets, n_methods=n_methods, n_comparisons=pairs, smallest_pvalue=p, smallest_corrected=corrected,
+        can_reject=corrected <= alpha, datasets_needed=needed, max_methods=most,
         message=_possible(n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most),
-    )
+    )  # fmt: skip
 
 
 def _possible(
