@@ -35,6 +35,13 @@ def probability(value: float, name: str) -> float:
     return number
 
 
+def at_least_one(value: int, name: str) -> int:
+    """The value, if it is not below 1; else a ValueError."""
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1, got {value!r}.")
+    return value
+
+
 def matrix_shape(value: Any, name: str) -> Any:
     """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is scipy.sparse.
 

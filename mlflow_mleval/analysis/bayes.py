@@ -33,22 +33,15 @@ class BayesResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
+    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
         interval low, high at `credible_level`, p_a, p_equivalent, p_b (probabilities that a is better by more than the rope, that
         neither is, that b is; they sum to 1), decision ("a", "b" or "equivalent" where that probability reaches `credible_level`,
         else "undecided").
-    test : {"signed-rank", "correlated t"}
-    rope : float
-        Differences up to this do not matter, in units of the measure.
-    credible_level : float
-        Probability at which a pair is decided.
-    methods : list
-    ratio : float or None
-        n_test / n_train of the correlated t test.
-    n_resamples, seed : int or None
-        Of the signed-rank test.
-    warnings : tuple of str
+    test : "signed-rank" or "correlated t".
+    rope : Differences up to this do not matter, in units of the measure.
+    credible_level : Probability at which a pair is decided.
+    ratio : n_test / n_train of the correlated t test.
+    n_resamples, seed : Of the signed-rank test.
     """
 
     table: pd.DataFrame
@@ -204,10 +197,6 @@ def bayesian_t(
         "min": smaller is better instead.
     credible_level : float
         Probability at which a pair is decided.
-
-    Returns
-    -------
-    BayesResult
 
     Raises
     ------

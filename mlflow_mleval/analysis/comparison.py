@@ -60,50 +60,29 @@ class Comparison(Reported):
 
     Attributes
     ----------
-    study : Study
-        The completed study: no empty cell, the policy's work listed.
-    fusion : Fusion
-        Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
-    on : str
-        What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
-    table : pandas.DataFrame
-        Datasets x methods: the values that are tested, larger is better.
-    ranks : pandas.DataFrame
-        Datasets x methods: their ranks, 1 is best.
-    order : list of str
-        Methods by mean rank, best first.
-    friedman, skillings_mack : result objects or None
-        Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table has empty cells.
-    posthoc : tuple of Made
-        The tests of pairs that were made, each with its description and its result.
-    deciding : Made or None
-        The one that gives the verdict about pairs; None where no test can be made.
-    decision : str
-        Why that one, in a sentence.
-    cliques : list of list of str
-        Maximal groups of methods that it does not separate.
-    letters : mapping of str to str
-        The same as letters per method: methods that share one are not separated.
-    measure_tests : pandas.DataFrame
-        By measure: leader, its mean rank, Friedman and Iman-Davenport p.
-    concordance : pandas.DataFrame
-        Kendall's tau-b between the rankings by the single measures and the fused one.
-    redundancy : Redundancy or None
-        Correlated measures, the filter, the groups, and the ranking without the redundant ones.
-    stability : Stability or None
-        Only where asked for.
-    folds : mapping of str to FoldComparison
-        By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
-    profiles : ProfileComparison or None
-        Who is better where along loss profiles; only where these were given.
-    beyond : BeyondPvalues or None
-        Only where a rope was given: what lies beyond p-values.
-    doubts : tuple of str
-        What a reader must know before believing the verdict.
-    absent : mapping of str to str
-        Parts that could not be computed, with the reason.
-    options : mapping
-        Every choice that was made.
+    study : The completed study: no empty cell, the policy's work listed.
+    fusion : Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
+    on : What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
+    table : Datasets x methods: the values that are tested, larger is better.
+    ranks : Datasets x methods: their ranks, 1 is best.
+    order : Methods by mean rank, best first.
+    friedman, skillings_mack : Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table
+        has empty cells.
+    posthoc : The tests of pairs that were made, each with its description and its result.
+    deciding : The one that gives the verdict about pairs; None where no test can be made.
+    decision : Why that one, in a sentence.
+    cliques : Maximal groups of methods that it does not separate.
+    letters : The same as letters per method: methods that share one are not separated.
+    measure_tests : By measure: leader, its mean rank, Friedman and Iman-Davenport p.
+    concordance : Kendall's tau-b between the rankings by the single measures and the fused one.
+    redundancy : Correlated measures, the filter, the groups, and the ranking without the redundant ones.
+    stability : Only where asked for.
+    folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
+    profiles : Who is better where along loss profiles; only where these were given.
+    beyond : Only where a rope was given: what lies beyond p-values.
+    doubts : What a reader must know before believing the verdict.
+    absent : Parts that could not be computed, with the reason.
+    options : Every choice that was made.
     """
 
     study: Study
@@ -395,10 +374,6 @@ def compare(
     rope : float, optional
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
-
-    Returns
-    -------
-    Comparison
 
     Raises
     ------

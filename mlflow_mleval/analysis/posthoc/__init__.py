@@ -23,13 +23,7 @@ def asked_names() -> list[str]:
 
 
 def make(tested: Tested, asked: str = "auto") -> list[Made]:
-    """The tests that apply: those that are always made, and the one that is asked for.
-
-    Raises
-    ------
-    ValueError
-        The one that is asked for does not apply.
-    """
+    """The tests that apply: those that are always made, and the one that is asked for; ValueError where that does not apply."""
     chosen = [test for test in TESTS if test.applies(tested) and (test.always or test.asked == asked)]
     if asked != "auto" and all(test.asked != asked for test in chosen):
         need = "a control" if tested.control is None else "all pairs, not those with a control"
