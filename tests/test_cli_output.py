@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.cli.output import in_flags
+from mlflow_mleval.cli.command import in_flags
 
 
 def shell(line):
@@ -47,12 +47,11 @@ def test_errors_of_a_command_go_through_it():
     import click
     from click.testing import CliRunner
 
-    from mlflow_mleval.cli.options import Command, missing
-    from mlflow_mleval.cli.output import one_line_errors
+    from mlflow_mleval.cli.command import Command
+    from mlflow_mleval.cli.options import missing
     from mlflow_mleval.errors import MissingResultsError
 
-    @click.command(cls=Command, groups=(missing,))
-    @one_line_errors
+    @click.command(cls=Command, params=[missing])
     def command(**choices):
         raise MissingResultsError("Choose `missing='worst'`\x1b.")
 
