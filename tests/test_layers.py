@@ -12,7 +12,7 @@ import mlflow_mleval
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
     ["errors", "redaction", "validation", "naming", "renamed", "reported"], ["measures"], ["evaluation", "study"], ["analysis"],
-    ["files"], ["tracking", "report"], ["training", "callbacks"], ["surrogate"], ["cli"],
+    ["files"], ["tracking", "report"], ["training", "callbacks", "stats", "losses"], ["surrogate"], ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

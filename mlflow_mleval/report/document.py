@@ -295,6 +295,11 @@ class Document:
         """All of it unrounded, of dicts, lists, text, numbers and None only: what JSON holds."""
         return renderer("json").as_dict(self)
 
+    def figures(self) -> dict[str, str]:
+        """Every drawing by its title, as an SVG file of its own."""
+        blocks = [block for section in self.sections for block in section.linear(PAGE)]
+        return {b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)}
+
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
         to_csv = renderer("csv").to_csv
