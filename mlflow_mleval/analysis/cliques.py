@@ -42,6 +42,12 @@ def cliques(separated: pd.DataFrame) -> list[list[Hashable]]:
     return [separated.index[members].tolist() for members in sorted(sorted(int(v) for v in clique) for clique in found)]
 
 
+def grouped(separated: pd.DataFrame) -> tuple[list[list[Hashable]], dict[Hashable, str]]:
+    """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
+    found = cliques(separated)
+    return found, letters(found, separated.index.tolist())
+
+
 def _chordal(together: np.ndarray) -> list[np.ndarray] | None:
     """Maximal cliques by maximum cardinality search (Tarjan & Yannakakis 1984; Blair & Peyton 1993); None if not chordal."""
     n = len(together)

@@ -18,10 +18,11 @@ import pandas as pd
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.paired import apart
 from mlflow_mleval.analysis.posthoc import Made, Tested, asked_names, deciding, make
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
@@ -214,19 +215,13 @@ class Comparison(Reported):
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row a method, best first; methods with equal mean ranks share a position."""
-        fused, mean = self.fusion.ranking.loc[self.order], self.ranks.mean()[self.order]
-        return pd.DataFrame(
-            {
-                "position": mean.round(9).rank(method="min").astype(int).to_numpy(),
-                "method": self.order,
-                "rank": fused["mean_rank"].to_numpy(),
-                **{flow: fused[flow].to_numpy() for flow in FLOWS},
-                "mean_rank": mean.to_numpy(),
-                "best_rank": self.ranks[self.order].min().to_numpy(),
-                "worst_rank": self.ranks[self.order].max().to_numpy(),
-                "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
-            }
-        )
+        fused, mean = self.fusion.ranking, self.ranks.mean()
+        table = {
+            "position": mean.round(9).rank(method="min").astype(int), "method": self.order, "rank": fused["mean_rank"],
+            **fused[FLOWS], "mean_rank": mean, "best_rank": self.ranks.min(), "worst_rank": self.ranks.max(),
+            "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
+        }  # fmt: skip
+        return pd.DataFrame(table, self.order).reset_index(drop=True)
 
     @cached_property
     def by_dataset(self) -> pd.DataFrame:
@@ -271,16 +266,10 @@ class Comparison(Reported):
     @property
     def measures(self) -> pd.DataFrame:
         """One row a measure: what it is, who leads by it, and its own tests."""
-        tests = self.measure_tests
-        return pd.DataFrame(
-            {
-                "measure": tests.index,
-                "direction": tests["direction"].to_numpy(),
-                "family": [MEASURES[m].family if m in MEASURES else None for m in tests.index],
-                "source": [MEASURES[m].source if m in MEASURES else None for m in tests.index],
-                **{name: tests[name].to_numpy() for name in ("leader", "mean_rank", "friedman_pvalue", "iman_davenport_pvalue")},
-            }
-        )
+        table = self.measure_tests.rename_axis("measure").reset_index()
+        for at, name in ((2, "family"), (3, "source")):
+            table.insert(at, name, [getattr(MEASURES.get(measure), name, None) for measure in table["measure"]])
+        return table
 
     @property
     def correlations(self) -> pd.DataFrame:
@@ -416,12 +405,9 @@ def compare(
         if len(full.methods) == 2:
             absent["stability.leave_one_out"] = "needs three methods"
         sure = Stability(
-            st.weight_intervals(fusion),
-            st.dethrone(fusion),
-            st.rank_acceptability(fusion, n_resamples, seed),
-            st.leave_one_out(fusion) if len(full.methods) > 2 else None,
-            st.sensitivity(study, **choices),
-        )
+            st.weight_intervals(fusion), st.dethrone(fusion), st.rank_acceptability(fusion, n_resamples, seed),
+            st.leave_one_out(fusion) if len(full.methods) > 2 else None, st.sensitivity(study, **choices),
+        )  # fmt: skip
     by_measure, tau = _by_measure(full, fusion, ties)
     by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
     along = None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
@@ -483,7 +469,7 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets and what follows from them, and what forming the groups warned."""
-    n_datasets, order = len(tested.ranks), _order(tested.ranks)
+    n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
@@ -493,14 +479,11 @@ def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str,
         out["friedman"] = friedman(tested.ranks, ties=ties)
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
-    apart = pd.DataFrame(False, index=order, columns=order)
-    for better, worse in out["deciding"].result.significant_pairs if out["deciding"] else ():
-        apart.loc[better, worse] = apart.loc[worse, better] = True
+    pairs = out["deciding"].result.significant_pairs if out["deciding"] else []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        out["cliques"] = cliques(apart)
+        out["cliques"], out["letters"] = grouped(apart(_order(tested.ranks), pairs))
     out["said"] = [str(w.message) for w in said]
-    out["letters"] = letters(out["cliques"], order)
     return out
 
 

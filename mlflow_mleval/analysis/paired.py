@@ -118,6 +118,11 @@ def pair_matrix(
     return pd.DataFrame(matrix, at, at)
 
 
+def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
+    """Whether the pairs (a, b) are separated, names x names."""
+    return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
+
+
 def sign_changes(n: int) -> np.ndarray:
     """All changes of n signs, one a row, but for opposite ones: the first sign is kept, and the first row changes none."""
     return np.array([(1.0, *signs) for signs in product((1.0, -1.0), repeat=n - 1)])

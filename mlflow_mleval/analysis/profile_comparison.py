@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.along_parameter import NOISE, critical, fieller, stepped
 from mlflow_mleval.analysis.better_first import better_first
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.protocol import Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.paired import apart
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import OnDataset, on_dataset
 from mlflow_mleval.analysis.resampling import sign_flips
@@ -204,10 +205,7 @@ class ProfileComparison(Reported):
         for summary, test in self.awareness_tests.items():
             if test is not None and test.significant_pairs:
                 chosen = [m for m in order if m in set(test.methods)]
-                apart = pd.DataFrame(False, chosen, chosen)
-                for a, b in test.significant_pairs:
-                    apart.loc[a, b] = apart.loc[b, a] = True
-                out[summary] = letters(cliques(apart), chosen)
+                out[summary] = grouped(apart(chosen, test.significant_pairs))[1]
         return out
 
     @property

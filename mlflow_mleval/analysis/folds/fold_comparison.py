@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.better_first import behind, better_first, places
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
@@ -328,7 +328,7 @@ def compare_folds(
             name: _ordering(values[..., [k]], name, ways[name], how, paired, split, options) for k, name in enumerate(names)
         }
         order = _overall(orderings, kept)
-        groups = cliques(pair_matrix(order, table["method_a"], table["method_b"], table["significant"]))
+        groups, shown = grouped(pair_matrix(order, table["method_a"], table["method_b"], table["significant"]))
     notes += [f"Left out: {e.name} {e.reason}." for e in excluded]
     notes += getattr(analyses["manova"], "warnings", ())
     notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
@@ -337,7 +337,7 @@ def compare_folds(
     return FoldComparison(
         dataset=dataset, methods=kept, measures=names, n_folds=len(labels), protocol=how, paired=paired, alpha=alpha,
         values=frame[names], means=_means(frame[names], kept, how, alpha), pairs=table, tests=tests, cliques=groups,
-        letters=letters(groups, order), orderings=orderings, excluded=excluded, refusals=refusals,
+        letters=shown, orderings=orderings, excluded=excluded, refusals=refusals,
         warnings=tuple(dict.fromkeys(notes)), **analyses,
     )  # fmt: skip
 
@@ -486,8 +486,7 @@ def _ordering(
         pvalue[split] = np.nan
     pairs = zip(*combinations(methods, 2), strict=True)
     pvalues = pair_matrix(order, *pairs, holm(pvalue), own=1.0)
-    groups = cliques(pvalues <= options["alpha"])
-    return Ordering(name, direction, order, means, pvalues, groups, letters(groups, order))
+    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= options["alpha"]))
 
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:
