@@ -72,7 +72,7 @@ def sign_test(k: int, n: int, alternative: str = "two-sided", alpha: float = 0.0
     k, n : int
         Of the n instances (or decisions) on which the systems differ, the first is better on k.
     alternative : {"two-sided", "greater", "less"}
-        "greater": the first system is better. Published p-values of this test are of that kind.
+        "greater": the first system is better. Published p-values of this test are one-sided in this way.
     alpha : float
         The interval of the share is at 1 - alpha.
 

@@ -248,7 +248,7 @@ def plan(
     r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
 
     Over datasets for the signed-rank test: the number for the t test divided by :math:`3/\pi`, its efficiency on normal
-    differences, and never fewer than with which that test can reject at all. Over folds for the (corrected) t test. Each pair is
+    differences, and never fewer than the test needs to reject at all. Over folds for the (corrected) t test. Each pair is
     planned at the level that it has when every other pair is still to be tested: alpha over the number of pairs.
 
     Parameters

@@ -247,7 +247,7 @@ def compare_profiles(
     protocol, ratio : optional
         How the folds came about, and n_test / n_train, where the runs do not say; see `compare_folds`.
     top : int
-        Of more methods, only the pairs of so many are compared, those with the least mean area. The correction is for all pairs.
+        With more methods than this, only pairs of those with the least mean area are compared. The correction is for all pairs.
 
     Raises
     ------

@@ -243,8 +243,8 @@ def bootstrap_ranks(
 
     Notes
     -----
-    Quantiles of draws take the variation between the folds for known, as Student's t does not: in simulations with ten folds an
-    interval at .95 missed the rank in 7% of cases where no method differed, and in 2% where methods did.
+    Quantiles of draws treat the variation between the folds as known, which Student's t does not: in simulations with ten
+    folds an interval at .95 missed the rank in 7% of cases where no method differed, and in 2% where methods did.
 
     Examples
     --------

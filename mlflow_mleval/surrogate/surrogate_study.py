@@ -64,7 +64,7 @@ class SurrogateStudy:
         ``not_separated`` (those that may be the best): see `mlflow_mleval.surrogate.best.best_surrogates`.
     n_neighbors : int
     alpha : float
-        For each target, the most probable that a surrogate that is truly best is not among ``not_separated``.
+        For each target, the largest probability that the truly best surrogate is missing from ``not_separated``.
     runs : mapping of int to str
         Id of the run of each surrogate.
     experiment : str
@@ -164,7 +164,7 @@ def surrogate_study(
     For each fold, `NearestNeighbourMinimiser` predicts the label sets of least binomial loss k over the nearest neighbours, for
     all k together. Each k becomes a run of method ``surrogate k=…``, and its loss profile is a row of the table; a run of kind
     report holds the heatmap. Runs that are complete are not trained again: a study that was interrupted goes on where it
-    stopped when it is called again alike, and ends with the same runs.
+    stopped when called again with the same arguments, and ends with the same runs.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
     ----------
     experiment_name, dataset : str
     alpha : float
-        For each target, the most probable that a surrogate that is truly best is not among those not separated.
+        For each target, the largest probability that the truly best surrogate is missing from those not separated.
 
     Raises
     ------

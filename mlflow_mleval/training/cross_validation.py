@@ -57,7 +57,7 @@ def cross_validate(
     X : N instances
         As the estimator takes them.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
-        A sparse one is made dense, for scikit-learn's cross-validation takes no other.
+        A sparse one is made dense, because scikit-learn's cross-validation accepts nothing else.
     cv : int, splitter or iterable of (train, test)
         As in scikit-learn: a number of folds takes the rows in their order, without shuffling.
     method, dataset : str, optional

@@ -36,10 +36,10 @@ def log_evaluation(
 ) -> str:
     """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as artifacts.
 
-    The run given, else the active run, else a new one takes it; `load_study` reads it back. One run holds one method on one
-    dataset. A digest of the truth is logged with it, so that a comparison can tell whether two runs saw the same data. The run
-    counts as complete only when everything is written: logging that was interrupted is completed by calling this again with the
-    run's id, and logging the same evaluation twice into a run changes nothing.
+    It goes into the given run, otherwise into the active one, otherwise into a new one; `load_study` reads it back. One run
+    holds one method on one dataset. A digest of the truth is logged with it, so that a comparison can tell whether two runs
+    saw the same data. The run counts as complete only when everything is written: logging that was interrupted is completed
+    by calling this again with the run's id, and logging the same evaluation twice into a run changes nothing.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def log_evaluation(
     measures : iterable of str, optional
         Measures or sets of measures to log as metrics, as far as the evaluation has them; by default all.
     log_instances : bool
-        Write a table with one row an instance too.
+        Also write a table with one row per instance.
     selected_among : int, optional
         Number of candidates from which a search chose this method on these very folds; its values are optimistic then.
     tags : mapping of str to str, optional
@@ -77,7 +77,7 @@ def log_evaluation(
     Raises
     ------
     TypeError
-        ``ev`` is no Evaluation, or a name is no text.
+        ``ev`` is not an Evaluation, or a name is not a string.
     ValueError
         A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy, folds or sizes that are not
         those of the evaluation.

@@ -52,7 +52,7 @@ def log_profile(
     Raises
     ------
     ValueError
-        Counts that are none, folds or sizes that do not fit them, a name that MLflow cannot store, both `run_id` and
+        Invalid counts, folds or sizes that do not fit them, a name that MLflow cannot store, both `run_id` and
         `experiment_name`.
     StoreError
         The store cannot be reached, or the run holds another result already.

@@ -68,7 +68,7 @@ def mardia(
     ----------
     x : array_like or pandas.DataFrame, shape (methods, folds, measures) or (folds, measures)
         Of several methods, what is left after taking out the means of methods and folds is pooled; of two, their differences
-        are tested, for the rest of the one mirrors that of the other.
+        are tested, because the residuals of one mirror those of the other.
     measures : sequence, optional
         Names.
     small_sample : bool
