@@ -16,8 +16,8 @@ from mlflow_mleval.report.run.render import render_run_html, render_run_markdown
 from mlflow_mleval.training.run_content import RunContent
 
 
-def report_of(ev, method="BR", dataset="yeast", n_train=None, hierarchy=None):
-    return RunContent(ev, method, dataset, n_train or {}, hierarchy).report({})
+def report_of(ev, method="BR", dataset="yeast", n_train=None):
+    return RunContent(ev, method, dataset, n_train or {}).report({})
 
 
 def example(n=300, k=14, folds=10, names=None, seed=0, never=False):
@@ -38,7 +38,7 @@ def hierarchical():
     classes = np.array(["cat", "dog", "rose"])
     true = [[c] for c in classes[rng.integers(0, 3, 200)]]
     pred = [t if rng.random() < 0.7 else ["dog"] for t in true]
-    return report_of(mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets", hierarchy=h)
+    return report_of(mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets")
 
 
 def nasty(n_labels=12):
