@@ -15,14 +15,9 @@ _BLOCK = 1 << 16  # cells: half a megabyte of errors
 
 
 def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
-    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K.
+    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K; else a ValueError or TypeError.
 
     Scores are checked to lie in [0, 1] here if they are sparse, else block by block, while they are in the cache.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `binary_matrix` and `matrix_shape` do; shapes that differ, scores that are NaN or outside [0, 1].
     """
     y_true = binary_matrix(y_true, "y_true")
     y_score = matrix_shape(y_score, "y_score")

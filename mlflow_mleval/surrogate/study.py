@@ -28,7 +28,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.measures.dependence import binomial_weights
+from mlflow_mleval.measures.dependence import family_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.naming import some
 from mlflow_mleval.report.document import Document
@@ -215,7 +215,7 @@ def surrogate_study(
     n_labels = truth.shape[1]
     names = list(label_names if label_names is not None else getattr(Y, "columns", range(n_labels)))
     ks = list(range(1, n_labels + 1) if ks is None else ks)
-    binomial_weights(n_labels, ks)  # refuses bad ones before the work
+    family_weights("binomial", n_labels, ks)  # refuses bad ones before the work
     ks = sorted({int(k) for k in ks})
     splitter = KFold(cv, shuffle=True, random_state=seed) if np.isscalar(cv) else check_cv(cv)
     splits = list(splitter.split(X, truth))
