@@ -124,8 +124,9 @@ class _Columns:
     ignored: tuple[str, ...]
 
     @property
-    def used(self) -> list[int]:
-        return [place for places in self.places.values() for place in places]
+    def binary(self) -> dict[int, bool]:
+        """The places that are used, and whether they hold 0 and 1."""
+        return {place: name in _BINARY for name, places in self.places.items() for place in places}
 
     def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluate`, from columns by place."""
@@ -204,8 +205,8 @@ def _open_csv(path: Path, progress: Progress) -> Predictions:
 def _csv_batches(
     path: Path, header: list[str], header_line: int, columns: _Columns, first: list[str], progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    words = {p for p in columns.used if p < len(first) and first[p].lower() in ("true", "false")}
-    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.used}
+    words = {p for p in columns.binary if p < len(first) and first[p].lower() in ("true", "false")}
+    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
     if columns.fold is not None:
         types[str(columns.fold)] = pa.string()
     convert = arrow_csv.ConvertOptions(
@@ -239,8 +240,8 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
         )
     except pa.ArrowInvalid:
         return None
-    values = {place: table[str(place)].to_numpy() for place in columns.used}
-    if any(_wrong(values[p], kind in _BINARY).any() for kind, places in columns.places.items() for p in places):
+    values = {place: table[str(place)].to_numpy() for place in columns.binary}
+    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()):
         return None
     folds = None
     if columns.fold is not None:
@@ -253,7 +254,7 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
 
 def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
     """The rows of a block, cell by cell; says which line is broken."""
-    kinds = {p: kind in _BINARY for kind, places in columns.places.items() for p in places}
+    kinds = columns.binary
     values: dict[int, list[float]] = {p: [] for p in kinds}
     folds: list[int | str] | None = None if columns.fold is None else []
     for at, cells in _rows(block, line, name):
@@ -355,7 +356,7 @@ def _open_parquet(path: Path, progress: Progress) -> Predictions:
         raise ImportFileError(f"{path.name} is not a parquet file that can be read: {reason(error)}.") from error
     header = file.schema_arrow.names
     columns = _columns(header, path.name)
-    for place in columns.used:
+    for place in columns.binary:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ImportFileError(f"{path.name}, column {shown(header[place])}: the type is {kind}, not numbers.")
@@ -366,7 +367,7 @@ def _open_parquet(path: Path, progress: Progress) -> Predictions:
 
 def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress) -> Iterator[dict[str, Any]]:
     header, done, total = file.schema_arrow.names, 0, file.metadata.num_rows
-    wanted = columns.used + ([] if columns.fold is None else [columns.fold])
+    wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
     if not total:
         raise ImportFileError(f"{name} has no rows.")
     batches = file.iter_batches(max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False)
@@ -378,13 +379,11 @@ def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, pr
         if batch is None:
             return
         values = {}
-        for kind, places in columns.places.items():
-            for p in places:
-                values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
-                if (wrong := np.flatnonzero(_wrong(values[p], kind in _BINARY))).size:
-                    value = batch[header[p]][int(wrong[0])]
-                    where = f"{name}, row {done + wrong[0] + 1}, column {shown(header[p])}"
-                    raise ImportFileError(f"{where}: {value} is not {_expected(kind in _BINARY)}.")
+        for p, binary in columns.binary.items():
+            values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
+            if (wrong := np.flatnonzero(_wrong(values[p], binary))).size:
+                where = f"{name}, row {done + wrong[0] + 1}, column {shown(header[p])}"
+                raise ImportFileError(f"{where}: {batch[header[p]][int(wrong[0])]} is not {_expected(binary)}.")
         folds = None if columns.fold is None else batch[FOLD].to_pylist()
         if folds is not None and None in folds:
             raise ImportFileError(f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold.")
