@@ -22,7 +22,6 @@ import mlflow_mleval as mleval
 from mlflow_mleval.measures.dependence import binomial_loss
 from mlflow_mleval.measures.minimisers import NearestNeighbourMinimiser
 from mlflow_mleval.surrogate.best import best_surrogates
-from mlflow_mleval.surrogate.report import surrogate_sentences
 from mlflow_mleval.tracking import schema
 
 PAPER = json.loads((Path(__file__).parent / "golden" / "huellermeier2022.json").read_text())
@@ -308,7 +307,8 @@ def test_equal_surrogates_are_named_together():
     losses[2] += 0.1
     best = best_surrogates(frame(losses))
     table = pd.DataFrame(losses.mean(axis=1), index=[1, 2, 3], columns=[1, 2])
-    assert surrogate_sentences(table, best, 4, 0.05)[0] == "The surrogate of least mean loss is k = 1, 2 alike for targets 1, 2."
+    study = mleval.SurrogateStudy("made", table, frame(losses), best, 9, 0.05, {}, "surrogates")
+    assert study.sentences[0] == "The surrogate of least mean loss is k = 1, 2 alike for targets 1, 2."
 
 
 @pytest.mark.parametrize("losses", [np.full((2, 3, 1), np.nan), frame(np.zeros((2, 3, 1))).drop((2, 1))])

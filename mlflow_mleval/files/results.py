@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import numbers
@@ -16,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.reading import check_separator, columns_shown, csv_rows, reason, unreadable
 from mlflow_mleval.naming import measure_name_problem, quoted, text_problem
 
 IDENTITY = ("dataset", "method")
@@ -27,7 +27,11 @@ _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
-    """Results of methods on datasets as one tidy table.
+    """Results of methods on datasets as one tidy table, in the order of the source.
+
+    Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value (float, NaN
+    where empty). An ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
+    problems there are.
 
     Parameters
     ----------
@@ -38,19 +42,6 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
         is dropped.
     name : str, optional
         What errors call the source. Default: the file's name, or "the table".
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value
-        (float, NaN where empty), in the order of the source.
-
-    Raises
-    ------
-    ImportFileError
-        Anything malformed: a missing or unknown column, text where a number belongs, NaN or infinity spelled out, an empty
-        name, a duplicate cell, a ragged row, a line of megabytes, an encoding that is not UTF-8, no rows. The text names the
-        row (in a CSV file the line) and the column, and how many problems there are.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
@@ -63,13 +54,12 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+        raise unreadable(path, error) from error
     if content[:4] == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
         try:
             frame = pd.read_parquet(io.BytesIO(content))
         except Exception as error:  # pyarrow raises many kinds for a damaged file
-            reason = " ".join(str(error).split())[:200].rstrip(".")
-            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason}.") from error
+            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason(error)}.") from error
         return _tidy(_from_frame(frame, name))
     return _tidy(_from_csv(content, name))
 
@@ -94,36 +84,23 @@ class _Table:
 
 
 def _from_csv(content: bytes, name: str) -> _Table:
-    text = _decoded(content, name)
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(_checked_lines(lines, name), strict=True)
-    header: list[str] | None = None
     table = _Table(name, [], [])
-    while True:
-        start = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
-            raise ImportFileError(f"{name}, line {start}: {reason}.") from error
-        cells = [cell.strip() for cell in cells]
-        if cells in ([], [""]):
+    lines = io.StringIO(_decoded(content, name), newline="")
+    for line, cells in csv_rows(_checked_lines(lines, name), 1, name):
+        counted = f"{len(cells)} cells, the header has {len(table.header)}."
+        if not cells:
             continue
-        if header is None:
-            header = table.header = cells
-            if len(cells) == 1 and (other := next((c for c in ";\t|" if c in cells[0]), None)):
-                raise ImportFileError(f"{name}, line {start}: the separator seems to be {other!r}. Separate columns by commas.")
-            continue
-        counted = f"{len(cells)} cells, the header has {len(header)}."
-        if len(cells) < len(header):
-            table.problem(f"line {start}", header[len(cells)], f"the row ends before it: {counted}")
-        elif len(cells) > len(header):
-            table.problem(f"line {start}", header[-1], f"the row goes on after it with {quoted(cells[len(header)])}: {counted}")
+        if not table.header:
+            table.header = cells
+            check_separator(cells, line, name)
+        elif len(cells) < len(table.header):
+            table.problem(f"line {line}", table.header[len(cells)], f"the row ends before it: {counted}")
+        elif len(cells) > len(table.header):
+            more = quoted(cells[len(table.header)])
+            table.problem(f"line {line}", table.header[-1], f"the row goes on after it with {more}: {counted}")
         else:
-            table.rows.append((f"line {start}", cells))
-    if header is None:
+            table.rows.append((f"line {line}", cells))
+    if not table.header:
         raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}.")
     return table
 
@@ -217,10 +194,9 @@ def _check_header(table: _Table) -> None:
         raise ImportFileError(f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header.")
     is_long = "measure" in header or "value" in header
     if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
-        have = ", ".join(quoted(c) for c in header[:8]) + (" …" if len(header) > 8 else "")
         raise ImportFileError(
-            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {have}). The long form has "
-            f"{', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The long "
+            f"form has {', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
         )
     others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
     if is_long and others:
