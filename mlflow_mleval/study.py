@@ -179,8 +179,7 @@ class Study(Reported):
                 values = values[values.index.get_level_values(level).isin(names)]
         folds = self.folds
         if folds is not None:
-            pairs = pd.MultiIndex.from_arrays([folds.index.get_level_values(0), folds.index.get_level_values(1)])
-            folds = folds.loc[pairs.isin(values.index), [m for m in kept if m in folds]]
+            folds = folds.loc[folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]]
         return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept})
 
     def complete(self, missing: Missing | None = None) -> Study:
@@ -194,8 +193,7 @@ class Study(Reported):
             everywhere; ``error``: MissingResultsError that names the cells.
         """
         policy = missing or self.missing
-        gaps = self.gaps()
-        if not gaps:
+        if not (gaps := self.gaps()):
             return replace(self, missing=policy)
         datasets, methods = self.datasets, self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
@@ -209,7 +207,6 @@ class Study(Reported):
                 "'drop-datasets' or 'drop-methods'."
             )
         full = self.values.reindex(pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"]))
-        excluded = list(self.excluded)
         if policy == "worst":
             by_dataset = full.groupby(level=0, sort=False)
             worst = pd.DataFrame({m: by_dataset[m].transform("max" if m in self.minimize else "min") for m in self.measures})
@@ -220,15 +217,14 @@ class Study(Reported):
                     "Leave out the dataset or the measure."
                 )
             return replace(self, values=filled, missing=policy, filled=tuple(gaps))
-        level = 0 if policy == "drop-datasets" else 1
-        what = "dataset" if level == 0 else "method"
+        level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         kept = full[~full.index.get_level_values(level).isin(lost)]
         if kept.empty:
             raise MissingResultsError(f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy.")
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
-        excluded += [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
-        return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
+        gone = [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
+        return replace(self, values=kept, missing=policy, excluded=(*self.excluded, *gone))
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

@@ -158,18 +158,11 @@ def beyond_pvalues(
         absent["bootstrap"] = "no run has values by fold"
     by_fold = {}
     for dataset, comparison in folds.items():
-        if (reason := _cannot(comparison)) is None:
-            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
+        if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
+            absent[f"by_fold.{dataset}"] = "the folds of some methods are not the same"
         else:
-            absent[f"by_fold.{dataset}"] = reason
+            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
     return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
-
-
-def _cannot(comparison: FoldComparison) -> str | None:
-    """Why the folds of a dataset cannot be taken as pairs."""
-    if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
-        return "the folds of some methods are not the same"
-    return None
 
 
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:

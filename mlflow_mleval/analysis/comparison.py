@@ -274,14 +274,12 @@ class Comparison(Reported):
     @property
     def correlations(self) -> pd.DataFrame:
         """One row a pair of measures: their mean absolute correlation, and whether it makes one of them redundant."""
-        columns = ["measure_a", "measure_b", "correlation", "redundant"]
         if self.redundancy is None:
-            return pd.DataFrame(columns=columns)
+            return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
         matrix = self.redundancy.correlation
         a, b = np.triu_indices(len(matrix), 1)
-        value = matrix.to_numpy()[a, b]
-        redundant = value > self.redundancy.max_correlation
-        return pd.DataFrame(dict(zip(columns, (matrix.index[a], matrix.index[b], value, redundant), strict=True)))
+        table = pd.DataFrame({"measure_a": matrix.index[a], "measure_b": matrix.index[b], "correlation": matrix.to_numpy()[a, b]})
+        return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
 
     @property
     def values_long(self) -> pd.DataFrame:
@@ -392,9 +390,7 @@ def compare(
 
     tests = _tests_over_datasets(Tested(table, ranks, alpha, correction, control), ties, test, absent)
     said = tests.pop("said")
-    skillings = None
-    if on != FUSED and study.cells(on).isna().any(axis=None):
-        skillings = skillings_mack(study.ranks(on))
+    gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
         redundant = redundancy(fusion, max_correlation)
@@ -420,11 +416,11 @@ def compare(
         "rope": rope, "over_folds": dict(over_folds or {}),
     }
     return Comparison(
-        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks), skillings_mack=skillings,
-        measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
-        profiles=along, beyond=beyond,
+        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
+        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
+        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, beyond=beyond,
         doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
-    )
+    )  # fmt: skip
 
 
 def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> dict[str, FoldComparison]:

@@ -54,13 +54,8 @@ class Fusion:
 
 
 def fuse(
-    study: Study,
-    preference: Preference = "v_shape",
-    weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
-    drop_constant: bool = False,
+    study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
+    s: Threshold = None, drop_constant: bool = False,
 ) -> Fusion:
     """Fuse the measures of a study into one ranking of its methods (Eftimov & Kocev 2019).
 
@@ -95,16 +90,9 @@ def fuse(
     for dataset, result in results.items():
         for text in result.warnings:
             concerned.setdefault(text, []).append(dataset)
-    return Fusion(
-        ranking,
-        ranks,
-        flows["phi"],
-        pd.DataFrame({dataset: result.weights for dataset, result in results.items()}).T.rename_axis(index="dataset"),
-        results,
-        study,
-        options,
-        tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items()),
-    )
+    by_dataset = pd.DataFrame({dataset: result.weights for dataset, result in results.items()}).T.rename_axis(index="dataset")
+    warnings = tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items())
+    return Fusion(ranking, ranks, flows["phi"], by_dataset, results, study, options, warnings)
 
 
 def _where(names: list[str], total: int) -> str:

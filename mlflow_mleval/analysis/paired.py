@@ -53,6 +53,12 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
     return difference.mean(axis=1), deviation
 
 
+def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:
+    """What to tell of pairs whose differences do not vary."""
+    same = int((deviation == 0).sum())
+    return [f"Taken for certain, because they differ by the same in every {row}: {same} of {len(deviation)} pairs."] * bool(same)
+
+
 def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None) -> pd.DataFrame:
     """The mean of each column over datasets or folds (at least two; empty cells do not count) with its interval at 1 - alpha.
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, pair_differences
+from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, named_pairs, pair_differences, taken_for_certain
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
@@ -121,16 +121,12 @@ def equivalence(
     pvalue = np.maximum(above, below)
     corrected = adjust(pvalue, correction)
     half = special.stdtrit(n - 1, 1 - alpha) * error
-    warnings = []
-    if (error == 0).any():
-        same = f"{int((error == 0).sum())} of {len(a)} pairs"
-        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
     rows = pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
-        "high": mean + half, "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected,
-        "equivalent": corrected <= alpha,
+        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
+        "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected, "equivalent": corrected <= alpha,
     })  # fmt: skip
-    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), tuple(warnings))
+    warnings = tuple(taken_for_certain(error, "row"))
+    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), warnings)
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05) -> Array:
@@ -314,13 +310,11 @@ def plan(
         )
     if not ranked and not ratio:
         warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
-    if (deviation == 0).any():
-        same = f"{int((deviation == 0).sum())} of {len(a)} pairs"
-        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
+    warnings += taken_for_certain(deviation, "row")
     rows = pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
-        "high": mean + half, "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now,
-        "needed": size(effect), "needed_low": size(largest), "needed_high": size(smallest),
+        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
+        "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now, "needed": size(effect),
+        "needed_low": size(largest), "needed_high": size(smallest),
     })  # fmt: skip
     return Plan(rows, over, power, alpha, level, n, ratio, least, tuple(warnings))
 

@@ -387,13 +387,8 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
 
 
 def sensitivity(
-    study: Study,
-    preference: Preference = "v_shape",
-    weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
-    drop_constant: bool = False,
+    study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
+    s: Threshold = None, drop_constant: bool = False,
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
 
@@ -427,13 +422,8 @@ def sensitivity(
 def _scenario(study: Study, complete: Study, varies: str, options: Mapping[str, Any], chosen: bool) -> pd.DataFrame:
     """Rows of the table of `sensitivity`, for every method of the study."""
     fusion = fuse(complete, **options)
-    labels = {
-        "varies": varies,
-        "preference": options["preference"] if isinstance(options["preference"], str) else "given",
-        "weights": options["weights"] if isinstance(options["weights"], str) else "given",
-        "missing": fusion.study.missing,
-        "n_datasets": len(fusion.study.datasets),
-        "chosen": chosen,
-    }
+    named = {name: options[name] if isinstance(options[name], str) else "given" for name in ("preference", "weights")}
+    of = fusion.study
+    labels = {"varies": varies, **named, "missing": of.missing, "n_datasets": len(of.datasets), "chosen": chosen}
     ranking = fusion.ranking[["rank", "mean_rank"]].reindex(study.methods).rename_axis("method").reset_index()
     return ranking.assign(**labels)[[*labels, "method", "rank", "mean_rank"]]

@@ -80,27 +80,23 @@ def protocol_of(
     if kind is not None:
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
-    sizes = None if n_train is None or n_test is None else _sizes(n_folds, n_train, n_test)
-    if sizes is not None:
-        found, known_ratio, reason = _recognise(*sizes)
-        known = True
+    if known := n_train is not None and n_test is not None:
+        found, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
     else:
-        found, known_ratio, known = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None, False
+        found, known_ratio = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None
         reason = f"The sizes of the folds are not recorded: taken as one {n_folds}-fold cross-validation."
-    if given is not None and kind is None and sizes is None and not np.isclose(given, known_ratio or 0, rtol=0.05):
-        found, known, reason = "resampled", True, f"Taken as resampled for the ratio that was given, {given:.3g}."
-    if kind is not None:
-        if given is None and sizes is None and kind in ("repeated", "resampled"):
+        if kind is None and given is not None and not np.isclose(given, known_ratio or 0, rtol=0.05):
+            found, known, reason = "resampled", True, f"Taken as resampled for the ratio that was given, {given:.3g}."
+        if kind in ("repeated", "resampled") and given is None:
             raise ValueError(
                 f"`ratio` must be given for {kind} cross-validation of which no sizes are recorded, got None. It is "
                 "n_test / n_train: 1/9 for repeated 10-fold cross-validation."
             )
+        known_ratio = 1.0 if kind == "5x2" else known_ratio
+    if kind is not None:
         found, known, reason = kind, True, f"Declared as {kind}."
-        if sizes is None:
-            known_ratio = {"5x2": 1.0, "independent": None}.get(kind, known_ratio)
-    if found == "independent":
-        return Protocol(found, n_folds, None, known, reason)
-    return Protocol(found, n_folds, known_ratio if given is None else given, known, reason)
+    ratio = None if found == "independent" else known_ratio if given is None else given
+    return Protocol(found, n_folds, ratio, known, reason)
 
 
 def _sizes(n_folds: int, n_train: ArrayLike, n_test: ArrayLike) -> tuple[np.ndarray, np.ndarray, bool]:

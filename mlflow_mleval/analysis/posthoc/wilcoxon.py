@@ -270,11 +270,7 @@ def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, n
 
 
 def feasibility(
-    n_datasets: int,
-    n_methods: int,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    control: bool = False,
+    n_datasets: int, n_methods: int, alpha: float = 0.05, correction: str = "holm", control: bool = False,
     alternative: str = "two-sided",
 ) -> Feasibility:
     """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject anything, before looking at data.
