@@ -195,8 +195,9 @@ def _check_header(table: _Table) -> None:
     is_long = "measure" in header or "value" in header
     if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
         raise ImportFileError(
-            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The long "
-            f"form has {', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The "
+            f"long form has {', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column "
+            "a measure."
         )
     others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
     if is_long and others:
