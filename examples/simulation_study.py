@@ -35,8 +35,8 @@ from mlflow_mleval import (
     wilcoxon_pairs,
 )
 from mlflow_mleval.analysis.folds.five_by_two import five_by_two
-from mlflow_mleval.analysis.folds.hotelling import holm
 from mlflow_mleval.analysis.fusion import fuse
+from mlflow_mleval.analysis.paired import holm
 from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn
 from mlflow_mleval.analysis.ranks import skillings_mack
 
