@@ -20,14 +20,7 @@ _ROWS, _SHOWN = 60, 8
 def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float) -> list[str]:
     """What the study found: the best surrogate by target, and of how much of that the folds are sure.
 
-    Parameters
-    ----------
-    losses : pandas.DataFrame
-        Surrogate k (index) x target k (columns): mean losses over folds.
-    best : pandas.DataFrame
-        As `mlflow_mleval.surrogate.best.best_surrogates` returns.
-    n_folds : int
-    alpha : float
+    `losses` are means over folds, surrogate k x target k; `best` is what `mlflow_mleval.surrogate.best.best_surrogates` returns.
     """
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
@@ -67,18 +60,7 @@ def surrogate_document(
     dataset: str, about: str, heatmap: Svg, losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float,
     warnings: Sequence[str] = (),
 ) -> Document:
-    """The study as a document.
-
-    Parameters
-    ----------
-    dataset : str
-    about : str
-        How the study was made, in a line.
-    heatmap : Svg
-    losses, best, n_folds, alpha
-        As in `surrogate_sentences`.
-    warnings : sequence of str
-    """
+    """The study as a document; `about` says in a line how it was made, the tables are those of `surrogate_sentences`."""
     caption = (
         "Each row is a loss that counts, each column a loss that was minimised over the neighbours: from the Hamming loss "
         "(k = 1) to the subset 0/1 loss (k = K)."

@@ -26,22 +26,8 @@ def correlation_graph(
 ) -> Svg:
     """One row a measure: its weight as a bar, a filled dot if the filter keeps it, arcs to the measures it follows closely.
 
-    Parameters
-    ----------
-    correlation : pandas.DataFrame
-        Measures x measures: average absolute correlation.
-    threshold : float
-        Arcs join measures whose correlation lies above it.
-    groups : sequence of sequences of str
-        Connected groups; each gets a colour. Measures in none stand alone.
-    kept : sequence of str
-        Measures that survive the filter.
-    weights : pandas.Series
-        Weight by measure.
-    arrows : mapping
-        Direction of each measure as ↑ or ↓.
-    stands_for : mapping
-        For each measure that the filter drops, the one because of which it goes.
+    `correlation` is the absolute one, averaged over datasets; arcs join what lies above `threshold`; connected `groups` get a
+    colour each; `arrows` say by measure which way is better, `stands_for` because of which other one the filter drops it.
     """
     large = sorted((list(g) for g in groups if len(g) > 1), key=len, reverse=True)
     group_of = {m: i for i, g in enumerate(large) for m in g}

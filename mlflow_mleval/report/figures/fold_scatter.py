@@ -37,15 +37,8 @@ def mark(svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opaci
 def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str) -> Svg:
     """Folds as points on two measures, the mean of each method with its name, and the ellipse of its fitted normal distribution.
 
-    Parameters
-    ----------
-    values : pandas.DataFrame
-        Index (method, fold), two columns: across and up.
-    order : sequence of str
-        Methods, best first. Of the first eight the folds and the ellipse are drawn, of the next ones up to thirty the mean.
-    heads : sequence of str
-        What to write at the two axes.
-    title : str
+    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of the first eight methods of
+    `order` the folds and the ellipse are drawn, of the next ones up to thirty the mean.
     """
     drawn = list(order)[:TOP]
     points = {m: values.loc[m].to_numpy(float) for m in drawn}
@@ -103,16 +96,7 @@ def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str
 def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None) -> Svg:
     """A row a method: how many of its folds fall where on one measure, their mean, and its interval if there is one.
 
-    Parameters
-    ----------
-    values : pandas.Series
-        Index (method, fold).
-    order : sequence of str
-        Methods, best first; the first thirty are drawn.
-    head : str
-        Name of the measure, with its direction.
-    intervals : pandas.DataFrame, optional
-        By method: low and high of the interval of the mean.
+    `values` has the index (method, fold), `intervals` low and high by method; the first thirty methods of `order` are drawn.
     """
     drawn = list(order)[:TOP]
     rows = {m: values.loc[m].to_numpy(float) for m in drawn}

@@ -16,18 +16,10 @@ SIDE = 76
 
 
 def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float) -> Svg:
-    """Draw the plane: methods in the direction of an arrow do well by that measure; arrows that point the same way agree.
+    """The plane: methods in the direction of an arrow do well by that measure; arrows that point the same way agree.
 
-    Parameters
-    ----------
-    methods : pandas.DataFrame
-        Two columns of coordinates, methods in order of rank; of more than thirty the first thirty are drawn.
-    measures : pandas.DataFrame
-        Two columns of coordinates.
-    decision : tuple of float
-        The weighted sum of the measures' directions: towards the better methods.
-    explained : float
-        Share of the variance that the plane shows.
+    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision` points to the better methods;
+    `explained` is the share of the variance that the plane shows.
     """
     points, arrows = methods.iloc[:TOP].to_numpy(float), measures.iloc[:TOP].to_numpy(float)
     points, arrows = points / _longest(points), 0.92 * arrows / _longest(arrows)

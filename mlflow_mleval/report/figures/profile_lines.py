@@ -38,18 +38,10 @@ ROW = 20
 
 
 def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None) -> Svg:
-    """Loss against the parameter of the family, a line a method, named at its end.
+    """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at its end.
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Index (method, parameter), best method first; loss, low and high (NaN: no band). The first thirty are drawn, with bands
-        if they are eight or fewer.
-    family : {"binomial", "polynomial"}
-        The axis of k is linear, that of α logarithmic.
-    title : str
-    kinds : mapping of method to int, optional
-        The number of the colour and mark of each, to keep them from figure to figure; by default their order.
+    `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no band). The first thirty
+    methods are drawn, with bands if they are eight or fewer. `kinds` keeps colour and mark of each from figure to figure.
     """
     lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
     lines = dict(list(lines.items())[:TOP])
@@ -128,18 +120,8 @@ def ratio_panels(
     """A small panel a pair: how many times the loss of the first the loss of the second is, a line a dataset.
 
     The axis of ratios is logarithmic, so that twice and half lie equally far from 1. Heavy stretches are significant; a
-    circle marks a crossing, a filled one a crossing with a significant stretch on either side.
-
-    Parameters
-    ----------
-    ratios : pandas.DataFrame
-        Index (dataset, method_a, method_b, parameter); position, ratio, significant.
-    crossings : pandas.DataFrame
-        dataset, method_a, method_b, position, certain.
-    pairs : sequence of (first, second)
-        What to draw, in this order; either way round.
-    family : {"binomial", "polynomial"}
-    title : str
+    circle marks a crossing, a filled one a crossing with a significant stretch on either side. `ratios` has the index (dataset,
+    method_a, method_b, parameter); `pairs` say what to draw in which order, either way round.
     """
     datasets = list(dict.fromkeys(ratios.index.get_level_values("dataset")))
     kinds = {dataset: i for i, dataset in enumerate(datasets)}
@@ -268,15 +250,8 @@ def awareness_strips(
 ) -> Svg:
     """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with its value.
 
-    Parameters
-    ----------
-    awareness : pandas.DataFrame
-        Index (dataset, method); the columns of `SUMMARIES`.
-    order : sequence of str
-        Methods; the first thirty are drawn.
-    letters : mapping of summary to mapping of method to str
-        Methods that share a letter are not separated in it; summaries that were not tested may lack.
-    title : str
+    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`; methods that share one of the `letters` of a
+    summary are not separated in it. The first thirty methods of `order` are drawn.
     """
     methods = list(order)[:TOP]
     awareness = awareness[awareness.index.get_level_values("method").isin(methods)]

@@ -16,11 +16,7 @@ ROW = 20
 def weight_intervals(table: pd.DataFrame) -> Svg:
     """A pale bar where the leader stays, a dark one where the whole order does, a tick at the weight; who takes over beside it.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        By measure: weight, weight_low, weight_high, rival_low, rival_high, order_weight_low, order_weight_high.
-        Of more than thirty measures those with the narrowest ranges are drawn.
+    Of more than thirty measures those with the narrowest ranges are drawn.
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
