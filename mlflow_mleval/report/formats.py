@@ -22,13 +22,7 @@ SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix 
 
 
 def render(document: Document, format: str, width: int = 100) -> str:
-    """The document in a format; `width` is that of a terminal in columns.
-
-    Raises
-    ------
-    ValueError
-        There is no such format.
-    """
+    """The document in a format; `width` is that of a terminal in columns."""
     if format not in _FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}.")
     return import_module(f"mlflow_mleval.report.{_FORMATS[format][0]}").render(document, width)

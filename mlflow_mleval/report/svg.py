@@ -101,13 +101,7 @@ class Scale:
 class Svg:
     """An SVG under construction. Coordinates are pixels of a drawing `width` wide that scales down with the page.
 
-    Parameters
-    ----------
-    title, desc : str
-        What the figure shows, in short and in full: the text equivalent.
-    height, width : float
-    inline : bool
-        A small mark inside a line of text or a table cell, drawn at its own size.
+    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a table, at its own size.
     """
 
     def __init__(self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False) -> None:
