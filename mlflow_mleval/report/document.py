@@ -92,6 +92,11 @@ class Text:
     depth: int = PAPER
     most: int | None = None  #: so many points stand on a terminal; the others are counted
 
+    @property
+    def running(self) -> Sequence[str]:
+        """The paragraphs, those that run on as one."""
+        return [" ".join(self.paragraphs)] if self.role in ("lead", "flow") else self.paragraphs
+
 
 def note(text: str, depth: int = PAGE) -> Text:
     """A paragraph in small type."""
@@ -115,11 +120,6 @@ class Column:
     name: bool = False  #: cells are names of strangers, which are cut where room lacks
     note: str = ""  #: what the column means; stands below the table as well
     tip: str = ""  #: the same where only a page says it
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it holds drawings."""
-        return any(isinstance(cell, Svg) for cell in self.cells)
 
 
 def names(head: str, cells: Iterable[object], **more: Any) -> Column:
@@ -163,15 +163,16 @@ class Table:
         """The cells, row by row."""
         return list(zip(*(c.cells for c in self.columns), strict=True))
 
-    def cut(self, most: int) -> Table:
-        """The first rows."""
-        total = len(self.columns[0].cells) if self.total is None else self.total
-        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in self.columns], total=total)
-
     @property
     def left_out(self) -> int:
         """How many rows are not held."""
         return 0 if self.total is None else self.total - len(self.columns[0].cells)
+
+    def in_words(self, most: int) -> Table:
+        """The first rows without drawings, for formats that have none."""
+        shown = [c for c in self.columns if not any(isinstance(cell, Svg) for cell in c.cells)]
+        total = len(self.columns[0].cells) if self.total is None else self.total
+        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in shown], total=total)
 
     @property
     def notes(self) -> str:

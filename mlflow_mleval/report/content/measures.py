@@ -11,19 +11,7 @@ from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import only_best
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.document import (
-    PAGE,
-    Column,
-    Figure,
-    Section,
-    Table,
-    Text,
-    decimals,
-    listed,
-    name,
-    names,
-    pvalues,
-)
+from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table, Text, decimals, listed, name, names, pvalues
 from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.gaia import gaia
 from mlflow_mleval.report.numerals import ARROWS, fixed, number

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report.figures.labels import Box, label
+from mlflow_mleval.report.figures.labels import Box, label, missed
 from mlflow_mleval.report.numerals import aligned, number
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
@@ -75,10 +75,7 @@ def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str
         x, y = across(means[m][0]), up(means[m][1])
         mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
-    missed = [m for m in drawn if not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small")]
-    if missed:
-        svg.height += 16
-        svg.text(left, svg.height - 4, f"no room for {len(missed)} names: see the table", "small muted halo")
+    missed(svg, sum(not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small") for m in drawn), left)
     return svg
 
 
@@ -100,15 +97,13 @@ def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals
     """
     drawn = list(order)[:TOP]
     rows = {m: values.loc[m].to_numpy(float) for m in drawn}
-    ends = [*(v for row in rows.values() for v in row)]
-    if intervals is not None:
-        ends += [*intervals.loc[drawn, "low"], *intervals.loc[drawn, "high"]]
-    low, high = min(ends), max(ends)
+    ends = np.concatenate([*rows.values(), [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel()])
+    low, high = ends.min(), ends.max()
     if high <= low:
         low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
     means = {m: float(row.mean()) for m, row in rows.items()}
     shown = dict(zip(means, aligned(means.values()), strict=True))
-    words = "; ".join(f"{m} {text}" for m, text in shown.items())
+    words = "; ".join(map(" ".join, shown.items()))
     bottom = 24 + ROW * len(drawn)
     svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
     room = room_for([*drawn, head], 150) + 20
