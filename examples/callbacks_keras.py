@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import mlflow_mleval as mleval
-from mlflow_mleval.training.callbacks.keras import KerasCallback
 
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 EXPERIMENT = "keras"
@@ -31,7 +30,7 @@ def main():
         layers = keras.layers
         model = keras.Sequential([layers.Input((64,)), layers.Dense(width, "relu"), layers.Dense(7, "sigmoid")])
         model.compile(keras.optimizers.Adam(0.003), "binary_crossentropy")
-        callback = KerasCallback(X_val, Y_val, method=f"{width} units", dataset="digits", label_names=list("abcdefg"))
+        callback = mleval.callbacks.keras(X_val, Y_val, method=f"{width} units", dataset="digits", label_names=list("abcdefg"))
         with mlflow.start_run(run_name=f"{width} units"):
             model.fit(X, Y, epochs=20, batch_size=32, verbose=0, callbacks=[callback])
     print(mleval.load_study(experiment_names=[EXPERIMENT]).values[["f1", "hamming_loss", "subset_accuracy"]].round(3))

@@ -17,7 +17,6 @@ from sklearn.model_selection import train_test_split
 from torch.utils.data import DataLoader, TensorDataset
 
 import mlflow_mleval as mleval
-from mlflow_mleval.training.callbacks.lightning import LightningCallback
 
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 EXPERIMENT = "lightning"
@@ -48,7 +47,7 @@ def main():
     mlflow.set_experiment(EXPERIMENT)
     for width in (4, 64):
         pl.seed_everything(0, verbose=False)
-        callback = LightningCallback(method=f"{width} units", dataset="digits", label_names=list("abcdefg"))
+        callback = mleval.callbacks.lightning(method=f"{width} units", dataset="digits", label_names=list("abcdefg"))
         trainer = pl.Trainer(max_epochs=10, callbacks=[callback], accelerator="cpu", logger=False, enable_checkpointing=False,
                              enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
         with mlflow.start_run(run_name=f"{width} units"):

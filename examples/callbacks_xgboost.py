@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import mlflow_mleval as mleval
-from mlflow_mleval.training.callbacks.xgboost import XGBoostCallback
 
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 EXPERIMENT = "xgboost"
@@ -27,7 +26,7 @@ def main():
     X, X_val, Y, Y_val = train_test_split(images / 16, labels, test_size=0.4, random_state=0)
     mlflow.set_experiment(EXPERIMENT)
     for depth in (1, 3, 6):
-        callback = XGBoostCallback(X_val, Y_val, method=f"depth {depth}", dataset="digits", label_names=list("abcdefg"))
+        callback = mleval.callbacks.xgboost(X_val, Y_val, method=f"depth {depth}", dataset="digits", label_names=list("abcdefg"))
         with mlflow.start_run(run_name=f"depth {depth}"):
             xgboost.XGBClassifier(n_estimators=20, max_depth=depth, n_jobs=1, callbacks=[callback]).fit(X, Y)
     print(mleval.load_study(experiment_names=[EXPERIMENT]).values[["f1", "hamming_loss", "subset_accuracy"]].round(3))

@@ -13,16 +13,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import numpy as np
 import pandas as pd
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.profile_comparison import ProfileComparison
-from mlflow_mleval.report.figures.profile_lines import ratio_panels
-from mlflow_mleval.report.html import standalone
 
 HERE = Path(__file__).resolve().parent
 COUNTS = HERE / "data" / "huellermeier2022_counts.csv"
@@ -55,7 +54,7 @@ def log_runs() -> pd.DataFrame:
     return published
 
 
-def ratio(found: ProfileComparison, dataset: str, first: str, second: str) -> pd.Series | None:
+def ratio(found: Any, dataset: str, first: str, second: str) -> pd.Series | None:
     """Loss of the second method over that of the first, by parameter."""
     table = found.ratios["ratio"].unstack("parameter")
     for key, power in (((dataset, first, second), 1), ((dataset, second, first), -1)):
@@ -64,7 +63,7 @@ def ratio(found: ProfileComparison, dataset: str, first: str, second: str) -> pd
     return None
 
 
-def turned(found: ProfileComparison, first: str, second: str) -> pd.DataFrame:
+def turned(found: Any, first: str, second: str) -> pd.DataFrame:
     """The crossings of two methods."""
     pair = found.crossings[["method_a", "method_b"]].apply(set, axis=1) if len(found.crossings) else pd.Series(dtype=object)
     return found.crossings[pair == {first, second}]
@@ -73,40 +72,40 @@ def turned(found: ProfileComparison, first: str, second: str) -> pd.DataFrame:
 # ---- what the paper says, asked of the curves --------------------------------------------------------------------------
 
 
-def falls(first: str, second: str) -> Callable[[ProfileComparison, str], bool | None]:
+def falls(first: str, second: str) -> Callable[[Any, str], bool | None]:
     """Whether the second gains on the first from the Hamming to the subset 0/1 loss."""
 
-    def ask(found: ProfileComparison, dataset: str) -> bool | None:
+    def ask(found: Any, dataset: str) -> bool | None:
         curve = ratio(found, dataset, first, second)
         return None if curve is None else bool(curve.iloc[-1] < curve.iloc[0])
 
     return ask
 
 
-def below(first: str, second: str, at: slice = slice(None)) -> Callable[[ProfileComparison, str], bool | None]:
+def below(first: str, second: str, at: slice = slice(None)) -> Callable[[Any, str], bool | None]:
     """Whether the second is better at all these places of the curve."""
 
-    def ask(found: ProfileComparison, dataset: str) -> bool | None:
+    def ask(found: Any, dataset: str) -> bool | None:
         curve = ratio(found, dataset, first, second)
         return None if curve is None else bool((curve.iloc[at] < 1).all())
 
     return ask
 
 
-def closer(a: tuple[str, str], b: tuple[str, str], at: slice) -> Callable[[ProfileComparison, str], bool | None]:
+def closer(a: tuple[str, str], b: tuple[str, str], at: slice) -> Callable[[Any, str], bool | None]:
     """Whether the ratio of the first pair lies above that of the second there."""
 
-    def ask(found: ProfileComparison, dataset: str) -> bool | None:
+    def ask(found: Any, dataset: str) -> bool | None:
         curves = [ratio(found, dataset, *pair) for pair in (a, b)]
         return None if any(c is None for c in curves) else bool((curves[0].iloc[at] > curves[1].iloc[at]).all())
 
     return ask
 
 
-def flatter(a: tuple[str, str], b: tuple[str, str]) -> Callable[[ProfileComparison, str], bool | None]:
+def flatter(a: tuple[str, str], b: tuple[str, str]) -> Callable[[Any, str], bool | None]:
     """Whether the ratio of the first pair changes less from end to end."""
 
-    def ask(found: ProfileComparison, dataset: str) -> bool | None:
+    def ask(found: Any, dataset: str) -> bool | None:
         curves = [ratio(found, dataset, *pair) for pair in (a, b)]
         if any(c is None for c in curves):
             return None
@@ -116,7 +115,7 @@ def flatter(a: tuple[str, str], b: tuple[str, str]) -> Callable[[ProfileComparis
     return ask
 
 
-def gain_rises(found: ProfileComparison, dataset: str) -> bool | None:
+def gain_rises(found: Any, dataset: str) -> bool | None:
     """Whether RAkEL's relative gain from dependence rises with its k = 1, …, 5."""
     gains = found.awareness["relative_gain"].get(dataset)
     names = [f"RAkEL k={k}" for k in range(1, 6)]
@@ -140,7 +139,7 @@ CLAIMS = [
 ]
 
 
-def claims_table(found: dict[str, ProfileComparison], datasets: list[str]) -> list[str]:
+def claims_table(found: dict[str, Any], datasets: list[str]) -> list[str]:
     lines = [f"| the paper says | {' | '.join(FAMILIES.values())} |", "|---|---|---|"]
     for claim, ask in CLAIMS:
         cells = []
@@ -154,7 +153,7 @@ def claims_table(found: dict[str, ProfileComparison], datasets: list[str]) -> li
     return lines
 
 
-def crossings_table(found: dict[str, ProfileComparison], datasets: list[str], partial: set[tuple[str, str]]) -> list[str]:
+def crossings_table(found: dict[str, Any], datasets: list[str], partial: set[tuple[str, str]]) -> list[str]:
     """One row a pair and dataset: the ratio at both ends, and where it crosses 1."""
     lines = [
         "| pair (second / first) | data set | K | ratio at Hamming | ratio at subset 0/1 | crosses at k | crosses at α |",
@@ -177,7 +176,7 @@ def crossings_table(found: dict[str, ProfileComparison], datasets: list[str], pa
     return lines
 
 
-def across_table(found: ProfileComparison) -> list[str]:
+def across_table(found: Any) -> list[str]:
     """Who is better over the data sets together, from where to where between Hamming (0) and subset 0/1 (1)."""
     lines = ["| better | worse | from | to | least median ratio of losses |", "|---|---|---|---|---|"]
     sure = found.across[found.across["significant"]].assign(a_better=lambda table: table["ratio"] > 1)
@@ -188,11 +187,19 @@ def across_table(found: ProfileComparison) -> list[str]:
     return lines
 
 
-def awareness_table(found: ProfileComparison, datasets: list[str]) -> list[str]:
+def awareness_table(found: Any, datasets: list[str]) -> list[str]:
     gains = found.awareness["relative_gain"].unstack("dataset")[datasets]
     gains = gains.loc[[m for m in NAMES.values() if m in gains.index and m != "RAkEL"]]
     lines = [f"| method | {' | '.join(datasets)} |", "|---" * (len(datasets) + 1) + "|"]
     return lines + [f"| {m} | {' | '.join('' if np.isnan(v) else f'{v:.3f}' for v in row)} |" for m, row in gains.iterrows()]
+
+
+def only(found: Any, pairs: list[tuple[str, str]]) -> Any:
+    """The comparison of these pairs."""
+    chosen = {*map(frozenset, pairs)}
+    kept = [frozenset(key[1:3]) in chosen for key in found.ratios.index]
+    crossed = [frozenset(key) in chosen for key in zip(found.crossings["method_a"], found.crossings["method_b"], strict=True)]
+    return replace(found, ratios=found.ratios[kept], crossings=found.crossings[crossed])
 
 
 def main() -> None:
@@ -225,10 +232,8 @@ def main() -> None:
     ]
     if len(sys.argv) < 2:
         for family in FAMILIES:
-            title = f"Ratios of {family} losses"
-            drawn = ratio_panels(found[family].ratios, found[family].crossings, PAIRS, family, title)
-            picture = HERE / "pictures" / f"profiles_{family}.svg"
-            picture.write_text(standalone(drawn), encoding="utf-8")
+            drawn = only(found[family], PAIRS).report().figures()["Ratios of losses"]
+            (HERE / "pictures" / f"profiles_{family}.svg").write_text(drawn, encoding="utf-8")
     for family in FAMILIES:
         lines += [f"![Ratios of {family} losses of eight pairs of methods](pictures/profiles_{family}.svg)", ""]
     lines += [

@@ -274,7 +274,7 @@ def findings(profiles: mleval.Profiles) -> str:
         f"A star: the change is significant; the intervals of a row hold together at {1 - ALPHA:.0%} and allow for training data",
         "that folds share. Here: confirmed or refuted where all stars go one way, open where there is none.", "",
         "## Dependence apart from quality", "",
-        "A method that is better at every k moves the ratios, too. The relative gain looks at one method alone: how far the area",
+        "A method that is better at every k also moves the ratios. The relative gain looks at one method alone: how far the area",
         "under its profile lies below the largest that its Hamming loss allows. 0: errors spread evenly, 1: errors together.", "",
         f"| method | {' | '.join(gain.columns)} |", "|---|" + "---|" * len(gain.columns),
         *(f"| {method} | {' | '.join(f'{v:.2f}' for v in row)} |" for method, row in gain.iterrows()), "",

@@ -22,7 +22,7 @@ from sklearn.model_selection import RepeatedKFold
 from sklearn.preprocessing import minmax_scale
 
 import mlflow_mleval as mleval
-from mlflow_mleval.surrogate.study import SurrogateStudy
+from mlflow_mleval import SurrogateStudy
 
 EXPERIMENT, SEED = "surrogates", 0
 #: Segments a to g that are lit for 0, 1, …, 9.

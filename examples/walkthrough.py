@@ -3,11 +3,12 @@
 #
 # Every way in, and every question that can be asked afterwards, on scikit-learn's handwritten digits. The labels of an image are
 # the segments a to g that its digit lights in a seven-segment display. VS Code and Jupytext open this file as a notebook;
-# [walkthrough.md](walkthrough.md) shows it with what it prints. It takes half a minute and writes to `mlflow.db` in the folder it
+# [walkthrough.md](walkthrough.md) shows it with what it prints. It takes a minute and writes to `mlflow.db` in the folder it
 # runs in.
 
 # %%
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
-from mlflow_mleval.cli import main
 
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 LABELS = list("abcdefg")
@@ -39,8 +39,9 @@ pd.DataFrame(Y, index=digits[rows], columns=LABELS).drop_duplicates().sort_index
 # %%
 def terminal(command):
     """What one would type in a terminal."""
-    sys.argv = shlex.split(command)
-    main(sys.argv[1:], standalone_mode=False)
+    program, *arguments = shlex.split(command)
+    path = Path(sys.executable).with_name(program)
+    print(subprocess.run([path, *arguments], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout, end="")
 
 
 # %% [markdown]
@@ -84,7 +85,8 @@ terminal("mleval compare -n 'held out' --over instances -m f1 -m accuracy")
 # %% [markdown]
 # ## One dataset, many folds
 #
-# `cross_validate` fits, predicts and evaluates each fold, and logs one run. The same folds for all, so that they are pairs.
+# `cross_validate` fits, predicts and evaluates each fold, and logs one run. All methods get the same folds, which makes
+# them pairs.
 
 # %%
 cv = KFold(10, shuffle=True, random_state=0)

@@ -10,69 +10,83 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# Public name -> module. Loaded on first use, so that importing the package (and `mleval --help`) costs nothing.
+#: Public name -> module (itself, where that has the name). Loaded on first use, so that importing the package costs nothing.
 _PUBLIC = {
     "compare": "analysis.comparison",
+    "compare_folds": "analysis.folds.fold_comparison",
+    "compare_profiles": "analysis.profile_comparison",
+    "promethee": "analysis.promethee",
+    "fuse": "analysis.fusion",
+    "redundancy": "analysis.redundancy",
+    "instance_tests": "analysis.instance_tests",
+    "plan": "analysis.planning",
+    "Study": "study",
+    "load_study": "tracking.query",
+    "load_folds": "tracking.counts",
+    "load_profiles": "tracking.read_profiles",
+    "import_results": "tracking.importing",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
     "evaluate_batches": "evaluation",
     "evaluate_hierarchical": "evaluation",
     "merge": "evaluation",
+    "Hierarchy": "measures.hierarchy",
     "calibrate_threshold": "measures.thresholds",
-    "Study": "study",
-    "import_results": "tracking.importing",
-    "with_counts": "tracking.counts",
-    "load_profiles": "tracking.read_profiles",
-    "load_study": "tracking.query",
     "log_evaluation": "training.log_evaluation",
     "log_profile": "training.log_profile",
     "autolog": "training.autolog",
+    "callbacks": "callbacks",
     "cross_validate": "training.cross_validation",
-    "log_search": "training.cross_validation",
-    "scoring": "training.cross_validation",
-    "surrogate_study": "surrogate.study",
-    "load_surrogate_study": "surrogate.study",
-    "SurrogateStudy": "surrogate.study",
-    "compare_profiles": "analysis.profile_comparison",
-    "Profiles": "analysis.loss_profiles",
-    "profiles_of": "tracking.read_profiles",
-    "promethee": "analysis.promethee",
+    "log_search": "training.search",
+    "scoring": "training.search",
+    "surrogate_study": "surrogate.surrogate_study",
+    "load_surrogate_study": "surrogate.surrogate_study",
+    "stats": "stats",
+    "losses": "losses",
     "MlevalError": "errors",
+}
+#: Names that go on working, though they are told elsewhere: in `stats`, in `losses`, or not at all.
+_ALSO = {
     "friedman": "analysis.ranks",
     "nemenyi": "analysis.posthoc.nemenyi",
-    "compare_folds": "analysis.folds.fold_comparison",
+    "bonferroni_dunn": "analysis.posthoc.bonferroni_dunn",
+    "skillings_mack": "analysis.ranks",
+    "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
     "hotelling": "analysis.folds.hotelling",
     "hotelling_pairs": "analysis.folds.hotelling",
+    "five_by_two": "analysis.folds.five_by_two",
     "manova": "analysis.folds.manova",
     "mardia": "analysis.folds.mardia",
-    "wilcoxon_pairs": "analysis.posthoc.wilcoxon",
+    "sign_test": "analysis.instance_tests",
     "bayesian_signed_rank": "analysis.bayes",
     "bayesian_t": "analysis.bayes",
     "equivalence": "analysis.planning",
-    "plan": "analysis.planning",
-    "bootstrap_ranks": "analysis.resampling",
     "rank_confidence": "analysis.resampling",
-    "instance_tests": "analysis.instance_tests",
-    "sign_test": "analysis.instance_tests",
-    "Hierarchy": "measures.hierarchy",
+    "bootstrap_ranks": "analysis.resampling",
     "Capacity": "measures.capacities",
-    "choquet_loss": "measures.capacities",
     "Profile": "measures.dependence",
+    "NearestNeighbourMinimiser": "measures.minimisers",
+    "bayes_optimal": "measures.minimisers",
     "binomial_loss": "measures.dependence",
+    "choquet_loss": "measures.capacities",
     "loss_profile": "measures.dependence",
     "owa_loss": "measures.dependence",
     "polynomial_loss": "measures.dependence",
-    "NearestNeighbourMinimiser": "measures.minimisers",
-    "bayes_optimal": "measures.minimisers",
+    "with_counts": "tracking.counts",
+    "SurrogateStudy": "surrogate.surrogate_study",
+    "Profiles": "analysis.loss_profiles",
+    "profiles_of": "tracking.read_profiles",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
+    where = _PUBLIC.get(name) or _ALSO.get(name)
+    if where is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+    module = import_module(f"{__name__}.{where}")
+    value = module if name == where else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class MlevalError(Exception):
-    """Base of every error that a user can mend; the CLI prints its text as one line and exits with 1."""
+    """Base of every error that a user can fix; the CLI prints its text as one line and exits with 1."""
 
 
 class NoRunsError(MlevalError):

@@ -1,7 +1,7 @@
 """Evaluate predictions: one pass over the arrays, sums that add up over batches, folds and partitions.
 
-An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure follows. Sums of disjoint
-batches add up to the sums of the whole, so a batch, an epoch, a partition and a fold are all evaluated by the same code.
+An `Evaluation` holds, for each fold, counts and sums over instances, from which every measure follows; those of disjoint
+batches add up.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures import dependence, hierarchical
 from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.dependence import Profile
+from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
@@ -41,25 +42,27 @@ from mlflow_mleval.validation import (
 class Evaluation(Reported):
     """What one method did on one dataset: measures overall, per fold, per label and per instance.
 
-    Made by `evaluate`, `evaluate_hierarchical`, `evaluate_batches` and `merge`.
-
     Attributes
     ----------
     sums : mapping of fold to Sums
-        What everything else follows from. The one key is None where no folds were given.
+        What everything else follows from; the key is None without folds.
     label_names : tuple
-        Names of the K labels.
     inputs : tuple of str
-        Which of ``y_score`` and ``y_pred`` were given; ``pred_sets`` where class sets were.
+        What was given: of ``y_score``, ``y_pred``, ``pred_sets``.
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
     threshold : float, tuple of K floats, or None
         Labels with at least this score were predicted. None where predictions were given.
     hierarchy : mapping or None
-        The options of the hierarchical measures, and what identifies the hierarchy. None without one.
+        The options of the hierarchical measures, and what identifies the hierarchy.
     instances : pandas.DataFrame or None
-        One row an instance, one column a measure, then the numbers of true and predicted labels; ``fold`` comes first where
-        folds were given. None if not kept.
+        One row an instance: its fold, where folds were given, its measures, the numbers of its true and predicted labels.
+    taxonomy : Hierarchy or None
+        The hierarchy itself. None without one, and in an Evaluation made by `from_dict`.
+    split : str or None
+        SHA-256 of which instances each fold tests, where that is known.
+    instance_truth : array of int, shape (N,), or None
+        A number for each row of `instances` that tells its set of true labels from others.
 
     >>> ev = evaluate([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.4], [0.3, 0.8, 0.1]])
     >>> ev
@@ -77,6 +80,9 @@ class Evaluation(Reported):
     threshold: float | tuple[float, ...] | None = None
     hierarchy: Mapping[str, Any] | None = None
     instances: pd.DataFrame | None = field(default=None, repr=False)
+    taxonomy: Hierarchy | None = None
+    split: str | None = None
+    instance_truth: NDArray[np.uint64] | None = None
 
     def __repr__(self) -> str:
         shown = [n for n in ("f1", "hamming_loss", "h_f1") if n in self.measures]
@@ -88,6 +94,17 @@ class Evaluation(Reported):
     def total(self) -> Sums:
         """The sums of all folds together."""
         return reduce(Sums.__add__, self.sums.values())
+
+    @property
+    def truth_digest(self) -> str | None:
+        """What tells the truth from other data; None where a part was evaluated by a version that did not keep it.
+
+        It is made of the names of the labels, the number of instances, and the sum modulo 2^256 of the SHA-256 of their label
+        sets: the same in whatever batches, folds or order they are evaluated and merged. It does not tell the order of
+        instances, and who means to deceive can make up two truths of one sum. One that several folds test counts as often.
+        """
+        sums = self.total
+        return None if sums.truth is None else truth_digest(self.label_names, sums.n, sums.truth)
 
     @property
     def measures(self) -> dict[str, float]:
@@ -181,14 +198,8 @@ class Evaluation(Reported):
     def labels(self) -> pd.DataFrame:
         """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1."""
         tp, predicted, support = self.total.by_label
-        table = {
-            "tp": tp,
-            "fp": predicted - tp,
-            "fn": support - tp,
-            "tn": self.total.n - predicted - support + tp,
-            "support": support,
-            "predicted": predicted,
-        }
+        table = {"tp": tp, "fp": predicted - tp, "fn": support - tp, "tn": self.total.n - predicted - support + tp}
+        table |= {"support": support, "predicted": predicted}
         rates = set_measures(tp, predicted, support, self.conventions)
         del rates["accuracy"]
         return pd.DataFrame(table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False))
@@ -197,10 +208,11 @@ class Evaluation(Reported):
         """The evaluation of one fold."""
         if key not in self.sums:
             raise KeyError(f"no fold {key!r}; the evaluation has {', '.join(map(repr, self.sums))}.")
-        rows = self.instances
+        rows, truth = self.instances, self.instance_truth
         if rows is not None and key is not None:
-            rows = rows[rows["fold"] == key]
-        return replace(self, sums={key: self.sums[key]}, instances=rows)
+            mine = (rows["fold"] == key).to_numpy()
+            rows, truth = rows[mine], truth if truth is None else truth[mine]
+        return replace(self, sums={key: self.sums[key]}, instances=rows, instance_truth=truth, split=None)
 
     @cached_property
     def folds(self) -> pd.DataFrame:
@@ -266,7 +278,7 @@ class Evaluation(Reported):
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""
-        parts = {f: getattr(self, f) for f in ("label_names", "inputs", "conventions", "threshold", "hierarchy")}
+        parts = {f: getattr(self, f) for f in ("label_names", "inputs", "conventions", "threshold", "hierarchy", "split")}
         return {**parts, "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]}
 
     @classmethod
@@ -325,7 +337,7 @@ def evaluate(
     fit_time, predict_time : float or mapping of fold to float, optional
         Seconds, measured by the caller. They add up over folds and merged parts.
     **hierarchy_options
-        The options of `evaluate_hierarchical`: ``max_distance``, ``lca``, ...
+        The options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
 
     Returns
     -------
@@ -363,11 +375,12 @@ def evaluate(
     elif hierarchy_options:
         raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
-    sums, rows = sum_folds(true, score, pred, folds, seconds, instances, threshold=cut, conventions=conventions, further=further)
+    options = {"threshold": cut, "conventions": conventions, "further": further}
+    sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
-    return Evaluation(sums, names, inputs, conventions, cut, identity, rows)
+    return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth)
 
 
 def evaluate_hierarchical(
@@ -375,16 +388,11 @@ def evaluate_hierarchical(
     pred_sets: Any,
     h: Hierarchy,
     *,
-    max_distance: float = 5,
-    lca: str = "extended",
-    lca_max_distance: float | None = None,
-    count_root: bool = False,
-    far_pairs: str = "forbid",
-    measures: Iterable[str] | None = None,
     folds: Any = None,
     instances: bool = True,
     fit_time: float | Mapping[Hashable, float] | None = None,
     predict_time: float | Mapping[Hashable, float] | None = None,
+    **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predicted sets of classes of a hierarchy.
 
@@ -393,14 +401,15 @@ def evaluate_hierarchical(
     true_sets, pred_sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
         The columns of a matrix are ``h.nodes``.
     h : Hierarchy
-    max_distance, lca, lca_max_distance, count_root, far_pairs, measures
-        See `mlflow_mleval.measures.hierarchical.instance_measures`.
     folds : sequence of length N, or one value, optional
         The fold of each instance, or of all.
     instances : bool
         Keep a row for each instance.
     fit_time, predict_time : float or mapping of fold to float, optional
         Seconds, measured by the caller.
+    **hierarchy_options
+        ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``measures``: see
+        `mlflow_mleval.measures.hierarchical.instance_measures`.
 
     Returns
     -------
@@ -419,18 +428,10 @@ def evaluate_hierarchical(
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got {sets[1].shape[0]}.")
-    options = {
-        "max_distance": max_distance,
-        "lca": lca,
-        "lca_max_distance": lca_max_distance,
-        "count_root": count_root,
-        "far_pairs": far_pairs,
-        "measures": measures if measures is None else list(measures),
-    }
-    further, identity = _hierarchical(*sets, h, options)
+    further, identity = _hierarchical(*sets, h, hierarchy_options)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
-    sums, rows = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
-    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows)
+    sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
+    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows, taxonomy=h, instance_truth=truth)
 
 
 def evaluate_batches(
@@ -462,7 +463,7 @@ def evaluate_batches(
     0.5
     """
     whole = None
-    for i, batch in enumerate(_shown(batches, sys.stderr.isatty() if progress is None else progress)):
+    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
         positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
         try:
             part = evaluate(*positional, **named, **options, instances=False)
@@ -519,11 +520,14 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
             raise ValueError(f"`evaluations` must all have folds or none, got both at positions 0 and {i}. Pass `folds` to all.")
         for key, part in ev.sums.items():
             sums[key] = sums[key] + part if key in sums else part
-    rows = [ev.instances for ev in evaluations]
+    rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
     instances = None
     if all(table is not None for table in rows):
         instances = pd.concat(rows, ignore_index=all(isinstance(table.index, pd.RangeIndex) for table in rows))
-    return replace(first, sums=_in_order(sums), instances=instances)
+    known = np.concatenate(truth) if all(part is not None for part in truth) else None
+    taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
+    split = first.split if len(evaluations) == 1 else None  # folds of parts are other folds
+    return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, split=split)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -531,7 +535,10 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
-    options = {**hierarchical.instance_measures.__kwdefaults__, **options}
+    if unknown := [name for name in options if name not in hierarchical.OPTIONS]:
+        raise TypeError(f"an option of a hierarchy must be one of {', '.join(hierarchical.OPTIONS)}, got {unknown[0]!r}.")
+    options = {**hierarchical.OPTIONS, **options}
+    options["measures"] = options["measures"] and list(options["measures"])
     table = hierarchical.instance_measures(true, pred, h, **options)
     return {name: table[name].to_numpy() for name in table}, {"hierarchy": h.digest, **options}
 
@@ -577,7 +584,7 @@ def _difference(a: Any, b: Any) -> str:
     return f"{a!r} and {b!r}"
 
 
-def _shown(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
+def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
     """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
     if not progress:
         yield from batches

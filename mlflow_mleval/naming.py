@@ -27,6 +27,16 @@ def some(names: Iterable[object], most: int = SHOWN) -> str:
     return ", ".join(shown) + more
 
 
+def quoted(value: object) -> str:
+    """A cell or name of a file as an error shows it, a long one cut.
+
+    >>> quoted("f1"), len(quoted("x" * 100))
+    ("'f1'", 58)
+    """
+    text = str(value)
+    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -43,8 +43,8 @@ class Study(Reported):
         The same per fold: index (dataset, method, fold). None where no run carries folds.
     runs : pandas.DataFrame
         One row a run that was used: run_id, experiment, dataset, method, status, conventions and what else is known.
-    profile_tags : mapping of (dataset, method) to mapping of {"hard", "soft"} to str
-        The loss profiles that the runs carry, as their tags have them; `mlflow_mleval.profiles_of` reads them.
+    profiles : mapping of (dataset, method) to mapping of {"hard", "soft"} to what follows
+        What the losses of every family follow from, of the runs that carry it; `mlflow_mleval.profiles_of` makes a table of it.
     excluded : tuple of Excluded
         What was left out on the way here, with reasons.
     notes : tuple of str
@@ -60,7 +60,7 @@ class Study(Reported):
     missing: Missing = "error"
     folds: pd.DataFrame | None = None
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    profile_tags: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict, repr=False)
+    profiles: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict, repr=False)
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
     filled: tuple[tuple[str, str], ...] = ()
@@ -179,8 +179,7 @@ class Study(Reported):
                 values = values[values.index.get_level_values(level).isin(names)]
         folds = self.folds
         if folds is not None:
-            pairs = pd.MultiIndex.from_arrays([folds.index.get_level_values(0), folds.index.get_level_values(1)])
-            folds = folds.loc[pairs.isin(values.index), [m for m in kept if m in folds]]
+            folds = folds.loc[folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]]
         return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept})
 
     def complete(self, missing: Missing | None = None) -> Study:
@@ -194,8 +193,7 @@ class Study(Reported):
             everywhere; ``error``: MissingResultsError that names the cells.
         """
         policy = missing or self.missing
-        gaps = self.gaps()
-        if not gaps:
+        if not (gaps := self.gaps()):
             return replace(self, missing=policy)
         datasets, methods = self.datasets, self.methods
         why = f"; {why}" if (why := self.why_empty(gaps)) else ""
@@ -205,11 +203,10 @@ class Study(Reported):
         )
         if policy == "error":
             raise MissingResultsError(
-                f"{named}. Choose what to do about them: --missing worst (give them that dataset's worst value), "
-                "drop-datasets or drop-methods (missing= in Python)."
+                f"{named}. Choose what to do about them: `missing='worst'` (give them that dataset's worst value), "
+                "'drop-datasets' or 'drop-methods'."
             )
         full = self.values.reindex(pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"]))
-        excluded = list(self.excluded)
         if policy == "worst":
             by_dataset = full.groupby(level=0, sort=False)
             worst = pd.DataFrame({m: by_dataset[m].transform("max" if m in self.minimize else "min") for m in self.measures})
@@ -220,15 +217,14 @@ class Study(Reported):
                     "Leave out the dataset or the measure."
                 )
             return replace(self, values=filled, missing=policy, filled=tuple(gaps))
-        level = 0 if policy == "drop-datasets" else 1
-        what = "dataset" if level == 0 else "method"
+        level, what = (0, "dataset") if policy == "drop-datasets" else (1, "method")
         lost = list(dict.fromkeys(gap[level] for gap in gaps))
         kept = full[~full.index.get_level_values(level).isin(lost)]
         if kept.empty:
-            raise MissingResultsError(f"{named}, so --missing {policy} would leave nothing. Choose another policy.")
+            raise MissingResultsError(f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy.")
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
-        excluded += [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
-        return replace(self, values=kept, missing=policy, excluded=tuple(excluded))
+        gone = [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
+        return replace(self, values=kept, missing=policy, excluded=(*self.excluded, *gone))
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

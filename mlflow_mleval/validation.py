@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+
+from mlflow_mleval.naming import some
 
 
 def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
@@ -35,15 +38,17 @@ def probability(value: float, name: str) -> float:
     return number
 
 
+def at_least_one(value: int, name: str) -> int:
+    """The value, if it is not below 1; else a ValueError."""
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1, got {value!r}.")
+    return value
+
+
 def matrix_shape(value: Any, name: str) -> Any:
     """The value as a non-empty two-dimensional numeric array N x K, or as CSR where it is scipy.sparse.
 
-    Raises
-    ------
-    TypeError
-        Text, objects, masked or complex numbers.
-    ValueError
-        Not two-dimensional, no row or no column.
+    Text, objects, masked and complex numbers are a TypeError, other shapes a ValueError.
     """
     if sparse.issparse(value):
         array = value.tocsr()
@@ -57,7 +62,8 @@ def matrix_shape(value: Any, name: str) -> Any:
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind not in "buif":
-        raise TypeError(f"`{name}` must hold numbers, got {_dtype(array)}. {_SETS_HINT}")
+        kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
+        raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if array.ndim != 2:
         hint = "For one class number an instance, pass np.eye(n_classes)[y]; for one instance, a matrix of one row."
         raise ValueError(f"`{name}` must be a matrix N x K, got shape {array.shape}. {hint}")
@@ -68,12 +74,7 @@ def matrix_shape(value: Any, name: str) -> Any:
 
 
 def binary_matrix(value: Any, name: str) -> Any:
-    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `matrix_shape`; and a cell other than 0 and 1, with its row and column.
+    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the errors of `matrix_shape`.
 
     >>> binary_matrix([[0, 1], [1.0, 0]], "y_true")
     array([[False,  True],
@@ -87,31 +88,26 @@ def binary_matrix(value: Any, name: str) -> Any:
         if not array.has_canonical_format:
             array = array.copy()
             array.sum_duplicates()
-        ones = _binary(array.data, lambda at: _sparse_cell(array, at), name)
+        ones = _binary(array.data, array, name)
         found = type(array)((ones, array.indices, array.indptr), shape=array.shape)
         if not ones.all():
             found = found.copy()
             found.eliminate_zeros()
         return found
-    return _binary(array, lambda at: np.unravel_index(at, array.shape), name)
+    return _binary(array, array, name)
 
 
 def score_matrix(value: Any, name: str) -> Any:
-    """A matrix N x K of finite scores, dense or CSR as it came; zeros that a sparse matrix does not store are scores of 0.
+    """A matrix N x K of finite scores, dense or CSR as it came; else the errors of `matrix_shape`.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As `matrix_shape`; and a score that is NaN or infinite, with its row and column.
+    Zeros that a sparse matrix does not store are scores of 0.
     """
     array = matrix_shape(value, name)
     data = array.data if sparse.issparse(array) else array
     if data.size and not (np.isfinite(data.min()) and np.isfinite(data.max())):
         wrong = np.flatnonzero(~np.isfinite(data).ravel())
-        row, column = _sparse_cell(array, wrong[0]) if sparse.issparse(array) else np.unravel_index(wrong[0], array.shape)
         raise ValueError(
-            f"`{name}` must hold finite scores, got {data.ravel()[wrong[0]]} in row {row}, column {column} "
-            f"({_cells(len(wrong))}). Replace them, or leave these instances out."
+            f"`{name}` must hold finite scores, got {cells(array, wrong)}. Replace them, or leave these instances out."
         )
     return array
 
@@ -153,9 +149,8 @@ def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) ->
     if len(found) != count:
         raise ValueError(f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}.")
     if len(set(found)) != count:
-        seen: set[Hashable] = set()
-        twice = [v for v in found if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
-        raise ValueError(f"`{name}` must differ, got {_some(twice)} more than once. Rename them.")
+        twice = [repr(v) for v, times in Counter(found).items() if times > 1]
+        raise ValueError(f"`{name}` must differ, got {some(twice, 8)} more than once. Rename them.")
     return found
 
 
@@ -205,7 +200,8 @@ def _from_objects(array: NDArray[Any], name: str) -> NDArray[np.float64]:
     return array.astype(float)
 
 
-def _binary(values: NDArray[Any], cell: Callable[[int], tuple[int, int]], name: str) -> NDArray[Any]:
+def _binary(values: NDArray[Any], matrix: Any, name: str) -> NDArray[Any]:
+    """The values of the matrix, or those that it stores if it is sparse, as booleans."""
     if values.dtype == bool:
         return values
     ones = np.empty(values.shape, dtype=bool)
@@ -220,26 +216,18 @@ def _binary(values: NDArray[Any], cell: Callable[[int], tuple[int, int]], name: 
         if exact:
             continue
         wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
-        row, column = cell(wrong[0])
         raise ValueError(
-            f"`{name}` must hold only 0 and 1, got {values.ravel()[wrong[0]]} in row {row}, column {column} "
-            f"({_cells(len(wrong))}). Scores belong in `y_score`; class numbers need one column a class."
+            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in `y_score`; class numbers need one "
+            "column a class."
         )
     return ones
 
 
-def _sparse_cell(matrix: Any, at: int) -> tuple[int, int]:
-    return int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
-
-
-def _dtype(array: NDArray[Any]) -> str:
-    return "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
-
-
-def _cells(count: int) -> str:
-    return f"{count} such cell{'s' * (count != 1)}"
-
-
-def _some(names: Iterable[object], limit: int = 8) -> str:
-    names = [repr(n) for n in names]
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+def cells(matrix: Any, wrong: NDArray[np.int64]) -> str:
+    """The first of these entries of a matrix, dense or CSR, where it is, and how many such there are."""
+    at = int(wrong[0])
+    if sparse.issparse(matrix):
+        value, row, column = matrix.data[at], np.searchsorted(matrix.indptr, at, side="right") - 1, matrix.indices[at]
+    else:
+        value, (row, column) = matrix.ravel()[at], np.unravel_index(at, matrix.shape)
+    return f"{value} in row {row}, column {column} ({len(wrong)} such cell{'s' * (len(wrong) != 1)})"

@@ -1,17 +1,49 @@
-"""Fixtures that several areas share: a fresh MLflow store for each test, and a real tracking server."""
+"""What several areas share: how the suite is spread over processes, a fresh MLflow store for each test, a server, a browser."""
 
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 MLFLOW_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+CHROME, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+# The same examples every time, so that no test fails by chance. To search for new ones: --hypothesis-profile=explore
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("ci")
+
+
+@event.listens_for(Engine, "connect")
+def do_not_wait_for_the_disk(connection, _) -> None:
+    """No test pulls the plug, and every commit to SQLite would wait for the disk."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+
+
+def pytest_xdist_auto_num_workers(config) -> int:
+    """A process a core for the whole suite; named files run at once, without the seconds that workers take to start."""
+    named = any(Path(arg.partition("::")[0]).is_file() for arg in config.args)
+    return 0 if named else min(os.cpu_count() or 1, 8)
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """What needs the server or the browser first: one worker then starts them, and the others never do."""
+    items.sort(key=lambda item: not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +114,42 @@ def server(server_url, tmp_path, monkeypatch, unset) -> str:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server_url)
     monkeypatch.chdir(tmp_path)
     return server_url
+
+
+@pytest.fixture(scope="session")
+def chrome(tmp_path_factory):
+    """A headless browser, one for all tests that ask for it."""
+    if not (CHROME and DRIVER):
+        pytest.skip("no Chromium and chromedriver on this machine")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROME
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chrome')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def show(chrome, tmp_path):
+    """Open a page at a width and in a colour scheme; logs are empty before."""
+
+    def show(page: str, width: int = 600, scheme: str = "light"):
+        path = tmp_path / "report.html"
+        path.write_text(page, encoding="utf-8")
+        chrome.get_log("browser"), chrome.get_log("performance")
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        chrome.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        )
+        chrome.get(path.as_uri())
+        return chrome
+
+    return show
 
 
 def _wait_for(url: str, process: subprocess.Popen, log: Path, seconds: int = 120) -> None:

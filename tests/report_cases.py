@@ -8,7 +8,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.measures.registry import SETS
-from mlflow_mleval.report.content.comparison import document
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.study import Study
 
 PROVENANCE = {

@@ -14,8 +14,8 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import rank_confidence
 from mlflow_mleval.report.content.beyond import _probability, pairs_table, ranks_table, section, sentences
-from mlflow_mleval.report.content.comparison import document
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.document import Terms, plain
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -21,12 +22,14 @@ GOLDEN = Path(__file__).parent / "golden"
 STUDY = Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv"
 ALL = ["-n", "madjarov2012"]
 WORST = [*ALL, "--missing", "worst"]
+SOME = ["--dataset", "emotions", "--dataset", "scene", "--method", "RF-PCT", "--method", "BR", "--method", "PCT"]
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory, empty_store):
     """A folder whose SQLite store holds the published study, imported by the command itself."""
     folder = tmp_path_factory.mktemp("store")
+    shutil.copy(empty_store, folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         patch.chdir(folder)
@@ -81,6 +84,11 @@ def test_unknown_metric_needs_a_direction(store):
     assert [m["measure"] for m in found["measures"]] == ["training_time"]
 
 
+def test_what_python_calls_an_argument_is_an_option_on_the_command_line(store):
+    assert "declare --min or --max" in mleval("runs", "-n", "madjarov2012").stdout
+    assert "--experiment-name NAME or --experiment-id ID" in mleval("runs", code=1).stderr
+
+
 def test_unknown_names_are_named(store):
     assert "'nowhere'" in mleval("rank", "-n", "nowhere", code=1).stderr
     assert "nobody" in mleval("compare", *WORST, "--control", "nobody", code=1).stderr
@@ -129,8 +137,8 @@ def test_gate_exits_with_3_only_when_asked(store):
 @pytest.mark.parametrize("command", ["runs", "rank", "compare", "report", "measures"])
 @pytest.mark.parametrize("format", ["table", "json", "csv", "md", "latex", "html"])
 def test_every_command_speaks_every_format(store, command, format):
-    args = {"measures": [], "runs": ALL}.get(command, WORST)
-    extra = ["--draws", "200"] if command == "report" else []
+    args = {"measures": [], "runs": [*ALL, *SOME]}.get(command, [*WORST, *SOME])
+    extra = ["--draws", "20"] if command == "report" else []
     result = mleval(command, *args, *extra, "--output", format)
     assert len(result.stdout) > 200 and result.stderr == ""
     if command != "measures":

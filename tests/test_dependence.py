@@ -18,13 +18,12 @@ from mlflow_mleval.measures.awareness import awareness, binomial_measures
 from mlflow_mleval.measures.dependence import (
     ALPHAS,
     binomial_loss,
-    binomial_weights,
     error_histogram,
+    family_weights,
     loss_profile,
     order_statistic_sums,
     owa_loss,
     polynomial_loss,
-    polynomial_weights,
     profile_from_histogram,
     profile_from_means,
 )
@@ -53,7 +52,7 @@ def random_pair(n, k, seed=0):
 
 @pytest.mark.parametrize(("n_labels", "ks"), [(1, [1]), (7, range(1, 8)), (53, range(1, 54)), (1000, [1, 2, 30, 500, 999, 1000])])
 def test_binomial_weights_agree_with_exact_fractions(n_labels, ks):
-    weights = binomial_weights(n_labels, list(ks))
+    weights = family_weights("binomial", n_labels, list(ks))
     for row, k in zip(weights, ks, strict=True):
         exact = [Fraction(comb(n_labels - i, k - 1), comb(n_labels, k)) for i in range(1, n_labels + 1)]
         np.testing.assert_allclose(row, [float(w) if w > 1e-290 else 0 for w in exact], rtol=2e-14, atol=1e-289)
@@ -64,9 +63,9 @@ def test_binomial_weights_agree_with_exact_fractions(n_labels, ks):
 def test_polynomial_weights_agree_with_exact_fractions(n_labels, alpha):
     steps = [Fraction(n_labels - i, n_labels) ** alpha for i in range(n_labels + 1)]
     exact = [float(a - b) for a, b in pairwise(steps)]
-    np.testing.assert_allclose(polynomial_weights(n_labels, alpha)[0], exact, rtol=0, atol=2.3e-16)
+    np.testing.assert_allclose(family_weights("polynomial", n_labels, alpha)[0], exact, rtol=0, atol=2.3e-16)
     head = [i for i, w in enumerate(exact) if w > 1e-20]
-    np.testing.assert_allclose(polynomial_weights(n_labels, alpha)[0][head], np.array(exact)[head], rtol=5e-14)
+    np.testing.assert_allclose(family_weights("polynomial", n_labels, alpha)[0][head], np.array(exact)[head], rtol=5e-14)
 
 
 def test_weights_of_broken_exponents_do_not_cancel():
@@ -76,11 +75,12 @@ def test_weights_of_broken_exponents_do_not_cancel():
     for j in range(12):
         term *= -(alpha - j) * x / (j + 1)
         power += term
-    assert polynomial_weights(n_labels, 1.25)[0, 0] == pytest.approx(float(1 - power), rel=1e-14)
+    assert family_weights("polynomial", n_labels, 1.25)[0, 0] == pytest.approx(float(1 - power), rel=1e-14)
 
 
-@pytest.mark.parametrize("weights", [binomial_weights(2000), polynomial_weights(2000), polynomial_weights(2000, [1, 1.001, 1e6])])
-def test_weights_are_finite_falling_and_sum_to_one(weights):
+@pytest.mark.parametrize(("family", "parameters"), [("binomial", None), ("polynomial", None), ("polynomial", [1, 1.001, 1e6])])
+def test_weights_are_finite_falling_and_sum_to_one(family, parameters):
+    weights = family_weights(family, 2000, parameters)
     assert np.all(weights >= 0)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
     assert np.all(np.diff(weights, axis=1) <= 1e-16)
@@ -339,9 +339,9 @@ def test_an_entry_stored_twice_counts_as_its_sum():
     (lambda: binomial_loss([[0, 1]], [[0, 1]], 1.5), "`k` must be an integer .* got 1.5"),
     (lambda: polynomial_loss([[0, 1]], [[0, 1]], 0.5), "`alpha` must be a finite number of at least 1, got 0.5"),
     (lambda: polynomial_loss([[0, 1]], [[0, 1]], np.inf), "`alpha` must be a finite number .* got inf"),
-    (lambda: binomial_weights(0), "`n_labels` must be a positive integer"),
-    (lambda: binomial_weights(3, [[1, 2]]), "`k` must be a number or a sequence"),
-    (lambda: binomial_weights(3, [0, 1, 4, 5, 6]), "got 0, 4, 5 and 1 more"),
+    (lambda: family_weights("binomial", 0), "`n_labels` must be a positive integer"),
+    (lambda: family_weights("binomial", 3, [[1, 2]]), "`k` must be a number or a sequence"),
+    (lambda: family_weights("binomial", 3, [0, 1, 4, 5, 6]), "got 0, 4, 5 and 1 more"),
     (lambda: binomial_loss([[0, 1]], [[0, 1]], [1, 2]), r"`k` must be one number, got \[1, 2\]\. `loss_profile` takes several"),
     (lambda: order_statistic_sums([[0, 1]], [[0.5, np.nan]]), r"`y_score` must lie in \[0, 1\], got nan in row 0, column 1 "),
     (lambda: order_statistic_sums([[0, 1]], sparse.csr_array([[0, 1.5]])), "got 1.5 in row 0, column 1"),

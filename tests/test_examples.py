@@ -1,5 +1,6 @@
-"""The examples run as they stand, and what they wrote is what they write."""
+"""The examples name what exists and show their own code; `pytest -m slow` runs them, too, and compares what they write."""
 
+import ast
 import importlib.util
 import os
 import re
@@ -16,6 +17,36 @@ import mlflow_mleval as mleval
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
+def test_what_an_example_takes_from_the_package_exists(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "mlflow_mleval":
+            try:
+                exec(compile(ast.Module([node], []), path.name, "exec"), {})
+            except ModuleNotFoundError as error:
+                if error.name.startswith("mlflow_mleval"):  # and not the framework of a callback
+                    raise
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "mleval":
+            assert hasattr(mleval, node.attr), f"line {node.lineno}: mleval.{node.attr}"
+
+
+def test_the_walkthrough_shows_its_own_cells():
+    make = loaded("make_walkthrough")
+    cells = make.cells(make.SOURCE.read_text(encoding="utf-8"))
+    shown = [cell if is_text else f"```python\n{cell}\n```" for is_text, cell in cells]
+    committed = (EXAMPLES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
+    without_output = re.sub(r"\n```text\n.*?```\n", "", committed, flags=re.S)
+    assert without_output.strip() == "\n\n".join(shown), "run python examples/make_walkthrough.py"
+
+
+def loaded(name):
+    """An example as a module; what it does when run as a script is left out."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def run(name, *args, cwd):
     env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # small matrices gain nothing from threads
     command = [sys.executable, str(EXAMPLES / name), *args]
@@ -24,6 +55,7 @@ def run(name, *args, cwd):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_published_against_obtained_is_up_to_date(tmp_path):
     run("reproduce_eftimov2019.py", str(tmp_path / "out.md"), cwd=tmp_path)
     committed = (EXAMPLES / "reproduce_eftimov2019.md").read_text(encoding="utf-8")
@@ -31,6 +63,7 @@ def test_published_against_obtained_is_up_to_date(tmp_path):
     assert committed.count("130 of 132") == 2
 
 
+@pytest.mark.slow
 def test_the_case_studies_over_folds_run(tmp_path):
     run("case_studies_folds.py", str(tmp_path / "out.md"), "wine 0", cwd=tmp_path)
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
@@ -39,6 +72,7 @@ def test_the_case_studies_over_folds_run(tmp_path):
         assert heading in text and heading in committed
 
 
+@pytest.mark.slow
 def test_two_lines_make_a_script_into_a_comparison(db):
     shown = run("autolog_sklearn.py", "2", cwd=db.parent)
     assert [line.split()[0] for line in shown.splitlines()[:10]] == ["digits"] * 5 + ["4"] * 5
@@ -51,6 +85,7 @@ def test_two_lines_make_a_script_into_a_comparison(db):
     assert all(method in page for method in study.methods)
 
 
+@pytest.mark.slow
 def test_the_walkthrough_prints_what_it_shows(tmp_path, unset):
     """Its text, code and tables; the wording of sentences is for others to test, and for a new walkthrough.md to show."""
     run("make_walkthrough.py", str(tmp_path / "out.md"), cwd=tmp_path)
@@ -78,6 +113,7 @@ def apart(lines):
     return [" ".join(number.sub("#", line).split()) for line in lines], numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework, needs, best", [
     ("xgboost", "xgboost", "depth 6"), ("keras", "torch", "64 units"), ("lightning", "torch", "64 units")
 ])  # fmt: skip
@@ -95,6 +131,7 @@ def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best)
     assert len(losses) >= 10 and losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
     shown = run("surrogate_study.py", cwd=db.parent)
     first = mleval.load_surrogate_study("surrogates", "noisy digits")
@@ -104,6 +141,7 @@ def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
     assert mleval.load_surrogate_study("surrogates", "noisy digits").runs == first.runs
 
 
+@pytest.mark.slow
 def test_the_surrogates_of_real_data_are_up_to_date(db):
     data = EXAMPLES.parents[1] / "shared" / "data" / "mulan"
     if not data.exists():
@@ -117,10 +155,7 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
 
 @pytest.fixture(scope="module")
 def real_data():
-    spec = importlib.util.spec_from_file_location("real_data_study", EXAMPLES / "real_data_study.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("real_data_study")
 
 
 def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
@@ -133,6 +168,7 @@ def test_sets_are_found_in_a_folder_of_the_folder_or_named(real_data, tmp_path):
         real_data.read_mulan(tmp_path, "other")
 
 
+@pytest.mark.slow
 def test_the_study_of_real_data_runs_on_made_data_and_goes_on_where_it_stopped(db, capsys, real_data):
     shown = run("real_data_study.py", cwd=db.parent)
     for command in ("rank", "compare", "compare", "profile", "report"):

@@ -3,7 +3,7 @@
 import pytest
 from fold_cases import fold_study, three_methods
 from report_cases import NASTY
-from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
+from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 from mlflow_mleval.analysis.comparison import compare
 
@@ -19,7 +19,7 @@ def pages() -> list[str]:
 
 
 @pytest.mark.parametrize("width", [320, 600, 1400])
-def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
+def test_the_page_never_scrolls_sideways(show, pages, width):
     for page in pages:
         driver = show(page, width)
         driver.execute_script(OPEN_ALL)
@@ -27,7 +27,7 @@ def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
 
 
 @pytest.mark.parametrize("width", [600, 1400])
-def test_no_label_is_cut_or_covered(show, pages, width):  # noqa: F811
+def test_no_label_is_cut_or_covered(show, pages, width):
     for page in pages:
         driver = show(page, width)
         driver.execute_script(OPEN_ALL)
@@ -36,7 +36,7 @@ def test_no_label_is_cut_or_covered(show, pages, width):  # noqa: F811
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(show, pages, scheme):  # noqa: F811
+def test_every_text_stands_out(show, pages, scheme):
     driver = show(pages[0], 600, scheme)
     driver.execute_script(OPEN_ALL)
     assert driver.execute_script(CONTRAST) == []

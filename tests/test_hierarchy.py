@@ -11,7 +11,7 @@ from scipy import sparse
 
 import mlflow_mleval as mleval
 from mlflow_mleval.measures import closure as module
-from mlflow_mleval.measures.closure import Parents, blocks, closure, lookup
+from mlflow_mleval.measures.closure import Parents, closure, lookup, stretches
 from mlflow_mleval.measures.hierarchy import Hierarchy
 
 EDGES = [("01", "01/01"), ("01/01", "01/01/03"), ("01", "01/02"), ("02", "02/13")]
@@ -131,7 +131,7 @@ def test_indicator_refuses(sets, error, text):
         Hierarchy([("a", "b"), ("a", "c")]).indicator(sets)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(hierarchies(weighted=True))
 def test_distances_and_relatives_are_those_of_networkx(drawn):
     edges, lengths, nodes = drawn
@@ -203,7 +203,7 @@ def test_numbering_is_by_level_then_parents():
 
 @given(st.lists(st.integers(0, 9)), st.integers(0, 20))
 def test_blocks_cut_without_gaps(costs, limit):
-    found = list(blocks(np.array(costs, int), limit))
+    found = list(stretches(np.array(costs, int), limit))
     assert [i for lo, hi in found for i in range(lo, hi)] == list(range(len(costs)))
     assert all(hi - lo == 1 or sum(costs[lo:hi]) <= limit for lo, hi in found)
 

@@ -2,7 +2,6 @@
 
 import html
 import json
-import shutil
 
 import pytest
 from report_cases import NASTY, nasty, study_of
@@ -12,11 +11,6 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report.escape import terminal
 
 pytestmark = pytest.mark.browser
-CHROME, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 LONG = [f"run_2025-11-{i:02d}_transformer_large_with_a_very_long_configuration_name_lr0.001_bs{i}" for i in range(9)]
 
 # Pairs of texts of one drawing that overlap, and texts that leave it; turned texts are left out, for their boxes lie.
@@ -61,41 +55,6 @@ for (let node; node = walker.nextNode();) {
 return found;"""
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
-
-
-@pytest.fixture(scope="module")
-def chrome(tmp_path_factory):
-    if not (CHROME and DRIVER):
-        pytest.skip("no Chromium and chromedriver on this machine")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROME
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chrome')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture
-def show(chrome, tmp_path):
-    """Open a page at a width and in a colour scheme; logs are empty before."""
-
-    def show(page: str, width: int = 600, scheme: str = "light"):
-        path = tmp_path / "report.html"
-        path.write_text(page, encoding="utf-8")
-        chrome.get_log("browser"), chrome.get_log("performance")
-        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-        chrome.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        )
-        chrome.get(path.as_uri())
-        return chrome
-
-    return show
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,18 @@
-"""Imports go one way, and only tracking and training know MLflow."""
+"""Imports go one way and in no circle, only tracking and training know MLflow, and a file name means one thing."""
 
 import ast
+from collections import Counter
 from pathlib import Path
+
+import networkx as nx
+import pytest
 
 import mlflow_mleval
 
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
     ["errors", "redaction", "validation", "naming", "renamed", "reported"], ["measures"], ["evaluation", "study"], ["analysis"],
-    ["files"], ["tracking", "report"], ["training"], ["surrogate"], ["cli"],
+    ["files"], ["tracking", "report"], ["training", "callbacks", "stats", "losses"], ["surrogate"], ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -51,6 +55,41 @@ def test_every_module_belongs_to_a_layer():
 def test_only_tracking_and_training_import_mlflow():
     users = {layer_of(p) for p in modules() if any(n.split(".")[0] == "mlflow" for n in imports(p))}
     assert users <= {"tracking", "training", "surrogate"}
+
+
+def test_no_two_modules_share_a_file_name():
+    names = Counter(path.name for path in modules())
+    assert not {name for name, n in names.items() if n > 1 and name != "__init__.py"}
+
+
+def statements(node: ast.AST, inside_functions: bool):
+    """The statements of a module, also in classes and branches; those of functions if asked for."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from statements(child, inside_functions)
+
+
+def import_graph(inside_functions: bool) -> nx.DiGraph:
+    """Which module of the package imports which; of a package, its __init__."""
+    names = {path: path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", ".") for path in ROOT.rglob("*.py")}
+    names = {path: name.removesuffix(".__init__") for path, name in names.items()}
+    known, graph = set(names.values()), nx.DiGraph()
+    for path, name in names.items():
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")), inside_functions):
+            if isinstance(node, ast.Import):
+                graph.add_edges_from((name, alias.name) for alias in node.names if alias.name in known)
+            elif isinstance(node, ast.ImportFrom) and node.module in known:
+                full = (f"{node.module}.{alias.name}" for alias in node.names)
+                graph.add_edges_from((name, other if other in known else node.module) for other in full)
+    return graph
+
+
+@pytest.mark.parametrize("inside_functions", [False, True])
+def test_imports_run_in_no_circle(inside_functions):
+    graph = import_graph(inside_functions)
+    assert len(graph) > 100 and not list(nx.selfloop_edges(graph))
+    assert not [found for found in nx.strongly_connected_components(graph) if len(found) > 1]
 
 
 def test_modules_stay_readable():

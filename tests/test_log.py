@@ -20,6 +20,7 @@ import pytest
 import requests
 from mlflow import MlflowClient
 from scipy import sparse, stats
+from sklearn.dummy import DummyClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.folds.summary import fold_statistics
@@ -27,7 +28,6 @@ from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.tracking import runs, schema
-from mlflow_mleval.training.log_evaluation import split_digest, truth_digest
 
 
 def made(n=200, k=6, folds=5, seed=0, **options):
@@ -281,23 +281,56 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
 # ---- digests ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_digest_of_the_truth_is_that_of_the_data_not_of_its_form():
-    ev, y = made()
-    forms = [y, y.astype(float), y.tolist(), sparse.csr_array(y), sparse.coo_matrix(y), pd.DataFrame(y.astype(int))]
-    assert len({truth_digest(form, ev) for form in forms}) == 1
-    other = y.copy()
-    other[7, 3] ^= True
-    renamed, _ = made(label_names=list("abcdef"))
-    digests = {truth_digest(y, ev), truth_digest(other, ev), truth_digest(y[::-1], ev), truth_digest(y, renamed)}
-    assert len(digests) == 4
+def tags_of(client, ev, **facts):
+    return client.get_run(mleval.log_evaluation(ev, method="BR", dataset="d", experiment_name="x", **facts)).data.tags
 
 
-def test_the_digest_of_the_split_is_that_of_its_parts():
+def test_the_evaluation_knows_what_is_logged_of_its_truth_and_hierarchy(client):
+    h = mleval.Hierarchy([("all", c) for c in "abcdef"])
+    ev, y = made(label_names=list("abcdef"), hierarchy=h)
+    alone, told = tags_of(client, ev), tags_of(client, ev, y_true=y, hierarchy=h)
+    assert alone["mleval.dataset_digest"] == told["mleval.dataset_digest"] == ev.truth_digest
+    assert alone["mleval.hierarchy_digest"] == told["mleval.hierarchy_digest"] and alone["mleval.digest"] == told["mleval.digest"]
+    read = Evaluation.from_dict(json.loads(json.dumps(ev.to_dict())))
+    assert read.taxonomy is None and tags_of(client, read, hierarchy=h)["mleval.digest"] == told["mleval.digest"]
+    whole = np.vstack([y, y[:50]])  # of which the folds test a part
+    assert tags_of(client, ev, y_true=whole)["mleval.dataset_digest"] not in (None, ev.truth_digest)
+
+
+def test_what_is_given_again_must_agree(client):
+    h, other = (mleval.Hierarchy([(root, c) for c in "abcdef"]) for root in ("all", "top"))
+    ev, y = made(label_names=list("abcdef"), hierarchy=h)
+    parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
+    moved, swapped, more = y.copy(), y.copy(), y.copy()
+    a, b = np.flatnonzero(y[:, 0] & ~y[:, 1])[:1], np.flatnonzero(~y[:, 0] & y[:, 1])[:1]
+    b = b if b % 5 == a % 5 else np.array([next(i for i in np.flatnonzero(~y[:, 0] & y[:, 1]) if i % 5 == a % 5)])
+    swapped[[a[0], b[0]], 0] = swapped[[b[0], a[0]], 0]  # the label is as frequent, but on another instance
+    moved[3, 2] ^= True
+    more[:] = False
+    cases = [
+        ({"hierarchy": other}, "`hierarchy` must be that of `ev`, got one with other classes"),
+        ({"y_true": more}, "got another in fold 0: the label 'a' has 0 instances, and"),
+        ({"y_true": moved, "test_indices": parts}, "got another in fold 3: the label 'c' has"),
+        ({"y_true": swapped, "test_indices": parts}, "occur together in other ways"),
+    ]
+    for facts, message in cases:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            tags_of(client, ev, **facts)
+    one = mleval.evaluate(y, y.astype(float))
+    with pytest.raises(ValueError, match="got another: the label 2 has"):
+        tags_of(client, one, y_true=moved)
+    split = mleval.cross_validate(DummyClassifier(), np.zeros((200, 1)), y.astype(int), cv=5, log=False)
+    with pytest.raises(ValueError, match="`test_indices` must be those of `ev`"):
+        tags_of(client, split, test_indices=parts)
+
+
+def test_the_digest_of_the_split_is_that_of_its_parts(client):
     ev, _ = made()
     parts = [np.flatnonzero(np.arange(200) % 5 == f) for f in range(5)]
     same = [parts, [p[::-1] for p in parts], [p.tolist() for p in parts], dict(enumerate(parts)), np.array(parts, np.int32)]
-    assert len({split_digest(s, ev) for s in same}) == 1
-    assert split_digest([parts[1], parts[0], *parts[2:]], ev) != split_digest(parts, ev)
+    assert len({tags_of(client, ev, test_indices=s)["mleval.split_digest"] for s in same}) == 1
+    swapped = tags_of(client, ev, test_indices=[parts[1], parts[0], *parts[2:]])
+    assert swapped["mleval.split_digest"] != tags_of(client, ev, test_indices=parts)["mleval.split_digest"]
 
 
 # ---- statistics of the folds -----------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """`mleval compare --over`: tests over folds and over instances of tracked runs."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,9 +19,10 @@ N, K, FOLDS = 200, 4, 10
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory, empty_store):
     """Three methods on a multi-label dataset with folds and instances, and counts of two binary classifiers from a file."""
     folder = tmp_path_factory.mktemp("over")
+    shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, (N, K))
     with pytest.MonkeyPatch.context() as patch:
@@ -164,13 +167,34 @@ def test_other_data_are_refused(store):
         pass
 
 
+def test_instances_in_another_order_are_refused(store):
+    truth = np.random.default_rng(0).integers(0, 2, (N, K))
+    for method, order in (("a", slice(None)), ("b", slice(None, None, -1))):
+        ev = mleval.evaluate(truth[order], truth[order] * 0.9)
+        mleval.log_evaluation(ev, method=method, dataset="turned", experiment_name="turned", log_instances=True)
+    study = mleval.load_study(experiment_names=["turned"])
+    assert study.runs["dataset_digest"].nunique() == 1
+    said = "the instances of turned have other true labels, or another order, in other runs"
+    with pytest.raises(IncomparableRunsError, match=said), instances_of(study, "turned"):
+        pass
+
+
 def test_data_that_are_not_known_to_be_the_same_are_told(store):
-    said = "the same instances of made is unknown for 3 of 3 methods"
-    assert said in " ".join(mleval_("-n", "made", "--over", "instances", "-m", "f1").stdout.split())
     study = mleval.load_study(experiment_names=["made"])
-    study.runs["dataset_digest"] = "a"
     with instances_of(study, "made") as known:
         assert known.notes == ()
+    truth = np.random.default_rng(0).integers(0, 2, (N, K))
+    ev = mleval.evaluate(truth, truth * 0.9)
+    older = replace(ev, sums={None: replace(ev.sums[None], truth=None)}, instance_truth=None)
+    for method in "ab":  # as versions did that did not keep the truth's digest
+        mleval.log_evaluation(older, method=method, dataset="older", experiment_name="older", log_instances=True)
+    said = "the same instances of older is unknown for 2 of 2 methods"
+    assert said in " ".join(mleval_("-n", "older", "--over", "instances", "-m", "f1").stdout.split())
+    study = mleval.load_study(experiment_names=["older"])
+    for digests, unknown in ((["a" * 64] * 2, 0), (["a" * 64, "b-rows"], 2), (["a" * 64, ""], 1)):
+        study.runs["dataset_digest"] = digests
+        with instances_of(study, "older") as known:
+            assert len(known.notes) == bool(unknown) and (not unknown or f"for {unknown} of 2" in known.notes[0])
 
 
 def test_runs_without_values_by_instance_say_how_to_log_them(store):

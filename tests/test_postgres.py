@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import requests
 import yaml
@@ -22,6 +23,7 @@ import mlflow_mleval
 from mlflow_mleval.cli import main
 
 pytestmark = pytest.mark.server
+GOLDEN = Path(__file__).parent / "golden"
 DOCKER = Path(__file__).parents[1] / "docker"
 STUDY = Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv"
 WORST = ["-n", "madjarov2012", "--missing", "worst"]
@@ -81,12 +83,13 @@ def database():
 
 @pytest.fixture(scope="module")
 def team(database, tmp_path_factory):
-    """The server of docker/compose.yaml; only addresses and the place of the artifacts differ."""
+    """The server of docker/compose.yaml; only addresses, the place of the artifacts and the number of workers differ."""
     pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
     folder, port = tmp_path_factory.mktemp("team"), free_port()
     here = {
         "--host=0.0.0.0": "--host=127.0.0.1",
         "--port=5000": f"--port={port}",
+        "--workers=4": "--workers=1",  # each loads MLflow anew
         "--artifacts-destination=s3://mlflow": f"--artifacts-destination={folder / 'artifacts'}",
         "database:5432": f"127.0.0.1:{database.port}",
     }
@@ -156,16 +159,18 @@ def rows(team, statement: str) -> list[tuple]:
 
 
 def test_import_rank_report_and_read_it_back(login):
-    assert "132 runs created" in mleval("import", str(STUDY), "--conventions", "mulan")
-    assert "0 runs created, 0 updated, 132 unchanged" in mleval("import", str(STUDY), "--conventions", "mulan")
+    published = pd.read_csv(STUDY)
+    published[published["dataset"].isin(["emotions", "yeast", "bookmarks"])].to_csv("madjarov2012.csv", index=False)
+    assert "36 runs created" in mleval("import", "madjarov2012.csv", "--conventions", "mulan")
+    assert "0 runs created, 0 updated, 36 unchanged" in mleval("import", "madjarov2012.csv", "--conventions", "mulan")
 
     found = json.loads(mleval("rank", *WORST, "--output", "json"))
-    first = found["ranking"][0]
-    assert first["method"] == "RF-PCT" and first["rank"] == pytest.approx(4.0, abs=0.005)
-    assert found["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]]
-    assert len(set(found["provenance"]["run_ids"])) == 132
+    rankings = pd.read_csv(GOLDEN / "eftimov2019_rankings.csv").query("preference == 'v_shape'").set_index(["dataset", "method"])
+    for dataset, ranked in found["datasets"].items():
+        assert [row["rank"] for row in ranked] == rankings.loc[dataset, "rank"].loc[[row["method"] for row in ranked]].tolist()
+    assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
-    mleval("report", *WORST, "--draws", "200", "--log", "-o", "report.html")
+    mleval("report", *WORST, "--draws", "50", "--log", "-o", "report.html")
     from mlflow import MlflowClient
 
     client = MlflowClient()
@@ -177,7 +182,7 @@ def test_import_rank_report_and_read_it_back(login):
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
-    assert rows(login, "SELECT count(*) FROM runs") == [(133,)]
+    assert rows(login, "SELECT count(*) FROM runs") == [(37,)]
     assert rows(login, "SELECT username, is_admin FROM users") == [("admin", True)]
 
 

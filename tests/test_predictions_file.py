@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files import predictions as predictions_file
+from mlflow_mleval.files.evaluate_file import evaluate_file
 from mlflow_mleval.files.predictions import open_predictions, read_hierarchy
-from mlflow_mleval.training.files import evaluate_file
 
 SMALL = "true_a,true_b,score_a,score_b\n1,0,0.9,0.2\n0,1,0.3,0.4\n1,1,0.6,0.7\n"
 
@@ -44,6 +44,7 @@ def save(table, path):
 def same(found, expected):
     assert found.label_names == expected.label_names and found.inputs == expected.inputs
     assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.statistics == expected.statistics
+    assert found.truth_digest == expected.truth_digest
     pd.testing.assert_frame_equal(found.folds, expected.folds, rtol=1e-13)
     pd.testing.assert_frame_equal(found.labels, expected.labels)
 
@@ -63,10 +64,10 @@ def test_tables_give_the_evaluation_of_the_arrays(tmp_path, small_blocks, suffix
     table = frame(y, s, p, folds).sample(frac=1, axis=1, random_state=1)  # columns in any order
     names = [c[5:] for c in table if c.startswith("true_")]
     order = [int(name[-1]) for name in names]
-    found = evaluate_file(save(table.assign(note="x"), tmp_path / f"p.{suffix}"))
+    path = save(table.assign(note="x"), tmp_path / f"p.{suffix}")
     y, s, p = (None if m is None else m[:, order] for m in (y, s, p))
-    same(found.evaluation, mleval.evaluate(y, s, p, label_names=names, folds=folds))
-    assert found.ignored == ("note",)
+    same(evaluate_file(path), mleval.evaluate(y, s, p, label_names=names, folds=folds))
+    assert open_predictions(path).ignored == ("note",)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -76,9 +77,8 @@ def test_npz_gives_the_evaluation_of_the_arrays(tmp_path, small_blocks, dtype, o
     arrays = {"y_true": np.asarray(y, dtype, order=order), "y_score": np.asarray(s, order=order), "y_pred": p, "folds": folds}
     for write in (np.savez, np.savez_compressed):
         write(tmp_path / "p.npz", **arrays, label_names=list("abcde"), extra=1)
-        found = evaluate_file(tmp_path / "p.npz")
-        same(found.evaluation, mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde")))
-        assert found.ignored == ("extra",)
+        same(evaluate_file(tmp_path / "p.npz"), mleval.evaluate(y, s, p, folds=folds, label_names=list("abcde")))
+        assert open_predictions(tmp_path / "p.npz").ignored == ("extra",)
 
 
 def test_threshold_and_conventions_are_those_of_evaluate(tmp_path):
@@ -87,7 +87,7 @@ def test_threshold_and_conventions_are_those_of_evaluate(tmp_path):
     path = save(frame(y, s, names=range(5)), tmp_path / "p.csv")
     for conventions in ("sklearn", "mulan"):
         expected = mleval.evaluate(y, s, threshold=0.3, conventions=conventions, label_names=list("01234"))
-        same(evaluate_file(path, threshold=0.3, conventions=conventions).evaluation, expected)
+        same(evaluate_file(path, threshold=0.3, conventions=conventions), expected)
 
 
 def test_labels_may_be_classes_of_a_hierarchy(tmp_path):
@@ -98,7 +98,7 @@ def test_labels_may_be_classes_of_a_hierarchy(tmp_path):
     h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog")])
     expected = mleval.evaluate(y, s, hierarchy=h, max_distance=3, label_names=["animal", "cat", "dog"])
     for edges in ("edges.txt", "edges.csv"):
-        found = evaluate_file(path, hierarchy=tmp_path / edges, max_distance=3).evaluation
+        found = evaluate_file(path, hierarchy=tmp_path / edges, max_distance=3)
         assert found.measures == pytest.approx(expected.measures) and "h_f1" in found.measures
 
 
@@ -109,7 +109,7 @@ def test_lines_of_classes_are_class_sets(tmp_path, small_blocks):
     for name, sets in (("true", true), ("pred", pred)):
         (tmp_path / name).write_text("".join(" ".join(row) + "\r\n" for row in sets))
     expected = mleval.evaluate_hierarchical(true, pred, h, count_root=True)
-    found = evaluate_file(tmp_path / "pred", truth=tmp_path / "true", hierarchy=h, count_root=True).evaluation
+    found = evaluate_file(tmp_path / "pred", truth=tmp_path / "true", hierarchy=h, count_root=True)
     assert found.measures == pytest.approx(expected.measures, rel=1e-13) and found.inputs == ("pred_sets",)
     assert found.hierarchy == expected.hierarchy and found.label_names == tuple(h.nodes)
 
@@ -136,7 +136,7 @@ def test_every_way_of_writing_csv(tmp_path, monkeypatch, text, size):
     path = tmp_path / "p.csv"
     path.write_text(text, encoding="utf-8", newline="")
     expected = mleval.evaluate([[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.3, 0.4], [0.6, 0.7]], label_names=["a", "b"])
-    same(evaluate_file(path).evaluation, expected)
+    same(evaluate_file(path), expected)
 
 
 BROKEN = {
@@ -348,7 +348,7 @@ def test_folds_may_be_numbers_or_names(tmp_path):
     y, s, *_ = made(6)
     for folds, kind in ((["a", "b", "a", "b", "a", "b"], str), ([10, 2, 10, 2, 10, 2], int)):
         for suffix in ("csv", "parquet"):
-            found = evaluate_file(save(frame(y, s, folds=folds), tmp_path / f"p.{suffix}")).evaluation
+            found = evaluate_file(save(frame(y, s, folds=folds), tmp_path / f"p.{suffix}"))
             assert list(found.sums) == sorted(set(folds)) and all(isinstance(f, kind) for f in found.sums)
 
 

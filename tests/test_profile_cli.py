@@ -1,6 +1,7 @@
 """`mleval profile`, and the profiles in `mleval report` and among the measures of `mleval rank`."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ RATES = {"BR": lambda rng, n: np.full(n, 0.12), "LP": lambda rng, n: 0.5 * (rng.
 def store(tmp_path_factory, empty_store):
     """Two methods on two datasets with folds, and a run that carries a profile but no measure of it."""
     folder = tmp_path_factory.mktemp("profiles")
+    shutil.copy(empty_store, folder / "mlflow.db")
     rng = np.random.default_rng(0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from profile_cases import BEHAVIOUR, compared, profiles, whole
 from report_cases import NASTY
-from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
+from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.report.content import profiles as topic
-from mlflow_mleval.report.content.comparison import document as whole_document
 from mlflow_mleval.report.content.profiles import awareness_table, certain_spans, dataset_table, document, pairs_table, words
+from mlflow_mleval.report.content.study_report import document as whole_document
 from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.formats import FORMATS
@@ -316,7 +316,7 @@ def pages(hostile):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 600, 1200])
-def test_the_page_never_scrolls_sideways_and_no_label_is_covered(show, pages, width):  # noqa: F811
+def test_the_page_never_scrolls_sideways_and_no_label_is_covered(show, pages, width):
     for page in pages:
         driver = show(page, width)
         driver.execute_script(OPEN_ALL)
@@ -328,7 +328,7 @@ def test_the_page_never_scrolls_sideways_and_no_label_is_covered(show, pages, wi
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(show, pages, scheme):  # noqa: F811
+def test_every_text_stands_out(show, pages, scheme):
     driver = show(pages[0], 600, scheme)
     driver.execute_script(OPEN_ALL)
     assert driver.execute_script(CONTRAST) == []

@@ -206,7 +206,7 @@ def test_a_profile_without_room_in_its_tag_is_read_from_its_table(client):
     ev = mleval.evaluate(y, s, folds=np.arange(n) % 3)
     mleval.log_evaluation(ev, method="A", dataset="d", experiment_name="x")
     study = mleval.load_study(experiment_names=["x"])
-    assert '"omitted":"mleval/profile.csv"' in study.profile_tags["d", "A"]["soft"]
+    assert study.profiles["d", "A"]["soft"].omitted and study.profiles["d", "A"]["soft"] is study.profiles["d", "A"]["soft"]
     soft, hard = mleval.profiles_of(study, "soft"), mleval.profiles_of(study)
     assert "1 profiles are of all folds together" in soft.notes[-1] and soft.folds["d", "A"] == () and hard.folds["d", "A"]
     ks = soft.parameters("d")

@@ -11,6 +11,7 @@ from test_examples import EXAMPLES, run
 from mlflow_mleval.measures.dependence import profile_from_histogram
 
 
+@pytest.mark.slow
 def test_the_published_profiles_are_up_to_date(tmp_path, unset):
     run("profiles_published.py", str(tmp_path / "out.md"), cwd=tmp_path)
     committed = (EXAMPLES / "profiles_published.md").read_text(encoding="utf-8")

@@ -109,7 +109,7 @@ def test_statuses_that_count_and_those_that_do_not(log):
 def test_reports_are_no_results(log, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     files = {"mleval_report.html": "<p>ä", "mleval/ranking.csv": b"a,b\n"}
-    more = {"params": {"missing": "worst"}, "metrics": {"n": 1}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
+    more = {"params": {"missing": "worst"}, "tags": {"team": "we"}, "summary": "# Verdict\n" + "x" * 9000}
     experiment_id = client.get_experiment_by_name("x").experiment_id
     run_id = log_report(files, experiment_id=experiment_id, run_name="r" * 300, **more)
     run = client.get_run(run_id)
@@ -159,6 +159,15 @@ def test_differing_data_and_splits_are_doubts(log):
     notes = load().notes
     assert any(n.startswith("On d the data were not the same in all runs") for n in notes)
     assert any(n.startswith("On d the data were not split in the same way") for n in notes)
+    assert not any("is unknown: other versions" in n for n in notes)
+
+
+def test_digests_of_different_versions_do_not_compare(log):
+    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="a" * 64))
+    log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="b" * 59 + "-rows"))
+    notes = load().notes
+    assert not any("were not the same" in n for n in notes)
+    assert any(n.startswith("Whether the data were the same in all runs on d is unknown: other versions") for n in notes)
 
 
 # --- which measures
@@ -173,8 +182,8 @@ def test_measures_by_default(log):
     assert study.measures == ["f1", "coverage"] and study.minimize == ["coverage"]
     assert dict(left_out(study)) == {
         "recall": "lacking in 1 of 2 finished runs",
-        "fit_time": "costs are used only where --measure names them",
-        "odd": "no direction is known; declare --min or --max",
+        "fit_time": "costs are used only where `measures=` names them",
+        "odd": "no direction is known; declare `minimize=` or `maximize=`",
     }
     assert {e.name: e.kind for e in study.excluded} == {"recall": "measure", "fit_time": "unasked", "odd": "measure"}
     doubts = compare(study.complete("worst")).doubts
@@ -213,9 +222,9 @@ def test_measures_by_name(log):
     assert study.measures == ["recall", "f1", "odd"]
     assert {name for name, _ in left_out(study)} == set(SETS["example"]) - {"recall", "f1"}
     assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [("f1", "excluded as asked")]
-    with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: --min NAME"):
+    with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: `minimize=\[NAME\]`"):
         load(measures=["odd"])
-    with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: --min NAME"):
+    with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: `minimize=\[NAME\]`"):
         load(measures=["acuracy"])
     with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"):
         load(measures=["coverage"])
@@ -304,7 +313,7 @@ def test_more_run_ids_than_fit_one_filter(log):
 
 def test_which_experiments(log, monkeypatch, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
-    with pytest.raises(NoRunsError, match=r"no experiment is chosen.*-n NAME.*has 'x', 'Default'"):
+    with pytest.raises(NoRunsError, match=r"no experiment is chosen.*`experiment_names=\[NAME\]`.*has 'x', 'Default'"):
         load_study()
     with pytest.raises(NoRunsError, match=r"there is no experiment 'y' in sqlite.*has 'x', 'Default'"):
         load_study(experiment_names=["y"])
@@ -335,7 +344,7 @@ def test_foreign_runs_by_default_rules(log):
     assert "Names of the datasets come from experiment (2 runs), input (1 run)" in notes
     assert "The metric f1 was not logged by this project and is taken for the measure of this name, which" in notes
     assert "unknown for 3 of 3 finished runs" in notes
-    assert left_out(study) == [("loss", "no direction is known; declare --min or --max")]
+    assert left_out(study) == [("loss", "no direction is known; declare `minimize=` or `maximize=`")]
 
 
 @pytest.mark.parametrize(
@@ -414,7 +423,7 @@ def test_strays_among_our_runs_need_a_rule(log):
     log("keras", {"accuracy": 0.9, "f1": 0.5})
     study = load()
     assert study.methods == ["a"] and study.measures == ["recall", "f1"]
-    reason = "no tag mleval.method; --method-by and --dataset-by say how to read such a run"
+    reason = "no tag mleval.method; `method_by=` and `dataset_by=` say how to read such a run"
     assert [why for _, why in left_out(study, "run")] == [reason]
     both = load(dataset_by="experiment")
     assert both.methods == ["a", "keras"] and both.measures == ["f1"]

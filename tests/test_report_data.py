@@ -16,7 +16,7 @@ from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
-from mlflow_mleval.report.content.comparison import described, document
+from mlflow_mleval.report.content.study_report import described, document
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.json import plain, to_json
 from mlflow_mleval.study import Study

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from mlflow_mleval.report.document import plain
 RENDERERS = {
     "terminal": ("table", "report"), "pairs": ("table", "pairs"), "markdown": ("md", "report"), "latex": ("latex", "report"),
 }  # fmt: skip
-DESIGNS = {
+DESIGNS = {name: cache(made) for name, made in {
     "published": lambda: published(stability=True),
     "one measure": lambda: published(on="one_error"),
     "control": lambda: published(control="BR"),
@@ -31,7 +32,7 @@ DESIGNS = {
     "folds": lambda: compare(three_methods()),
     "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
     "hostile names": lambda: nasty(stability=True, n_draws=20),
-}
+}.items()}  # fmt: skip
 
 
 def lines_of(text):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report_cases import NASTY
 from test_html import Page
-from test_html_browser import CONTRAST, OPEN_ALL, TEXTS, chrome, show  # noqa: F401 (fixtures)
+from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.report.content.run import document
@@ -16,8 +16,8 @@ from mlflow_mleval.report.html import standalone
 from mlflow_mleval.training.run_content import RunContent
 
 
-def report_of(ev, method="BR", dataset="yeast", n_train=None, hierarchy=None):
-    return RunContent(ev, method, dataset, n_train or {}, hierarchy).report({})
+def report_of(ev, method="BR", dataset="yeast", n_train=None):
+    return RunContent(ev, method, dataset, n_train or {}).report({})
 
 
 def example(n=300, k=14, folds=10, names=None, seed=0, never=False):
@@ -38,7 +38,7 @@ def hierarchical():
     classes = np.array(["cat", "dog", "rose"])
     true = [[c] for c in classes[rng.integers(0, 3, 200)]]
     pred = [t if rng.random() < 0.7 else ["dog"] for t in true]
-    return report_of(mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets", hierarchy=h)
+    return report_of(mleval.evaluate_hierarchical(true, pred, h, folds=np.arange(200) % 5), "flat", "pets")
 
 
 def nasty(n_labels=12):
@@ -164,7 +164,7 @@ def pages():
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 600, 1400])
-def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
+def test_the_page_never_scrolls_sideways(show, pages, width):
     for page in pages:
         browser = show(page, width)
         browser.execute_script(OPEN_ALL)
@@ -173,7 +173,7 @@ def test_the_page_never_scrolls_sideways(show, pages, width):  # noqa: F811
 
 
 @pytest.mark.browser
-def test_no_label_of_a_figure_is_cut_or_covered(show, pages):  # noqa: F811
+def test_no_label_of_a_figure_is_cut_or_covered(show, pages):
     for page in pages:
         browser = show(page, 600)
         browser.execute_script(OPEN_ALL)
@@ -182,7 +182,7 @@ def test_no_label_of_a_figure_is_cut_or_covered(show, pages):  # noqa: F811
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(show, pages, scheme):  # noqa: F811
+def test_every_text_stands_out(show, pages, scheme):
     browser = show(pages[0], 600, scheme)
     browser.execute_script(OPEN_ALL)
     assert browser.execute_script(CONTRAST) == []

@@ -15,7 +15,7 @@ def study():
 
 
 def test_error_policy_names_the_cells_and_the_choices(study):
-    with pytest.raises(MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*--missing worst"):
+    with pytest.raises(MissingResultsError, match=r"1 of 4 cells has no result \(b on d2\).*`missing='worst'`"):
         study.complete()
 
 
@@ -62,7 +62,7 @@ def test_worst_needs_a_finished_value(study):
 
 def test_unknown_measure_without_direction_says_how_to_declare_it():
     frame = pd.DataFrame({"dataset": ["d"], "method": ["a"], "latency": [1.0]})
-    with pytest.raises(ValueError, match="'latency'.*Name it in minimize"):
+    with pytest.raises(ValueError, match=r"'latency'.*`minimize=\[NAME\]`"):
         Study.from_frame(frame)
     assert Study.from_frame(frame, minimize=["latency"]).minimize == ["latency"]
 

@@ -1,7 +1,6 @@
 """MLflow's own pages on a real server, in a real browser: what a user sees of evaluated runs without a click of ours."""
 
 import importlib.util
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,13 +28,14 @@ return [...document.querySelectorAll(".js-plotly-plot")].map(chart => ({
 }))"""
 
 
-@pytest.fixture(scope="module")
-def chrome(tmp_path_factory):
-    if not (shutil.which("chromedriver") and (shutil.which("chromium") or shutil.which("google-chrome"))):
-        pytest.skip("no Chromium and chromedriver on this machine")
-    with ui.browser(tmp_path_factory.mktemp("chrome")) as driver:
-        ui.size(driver, 1400, 1000)
-        yield driver
+@pytest.fixture
+def chrome(chrome):
+    """The browser at the size of a desk, without MLflow's chat window over the page."""
+    added = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ui.NO_CHAT})
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    ui.size(chrome, 1400, 1000)
+    yield chrome
+    chrome.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 @pytest.fixture(scope="module")

@@ -18,21 +18,11 @@ BLOCK = 1 << 22
 
 
 def along_parameter(difference: Array, scale: float) -> tuple[Array, Array]:
-    """P-values of the differences of pairs at each parameter, corrected for testing at all of them in a single step.
+    """P-values of the differences of pairs at each parameter, corrected for testing at all of them in a single step; and angles.
 
-    Parameters
-    ----------
-    difference : array, shape (pairs, R, P)
-        By fold and parameter.
-    scale : float
-        The standard error of a mean over folds, in standard deviations of a fold.
-
-    Returns
-    -------
-    pvalue : array, shape (pairs, P)
-        NaN where the differences are the same in every fold, but not 0.
-    angles : array, shape (pairs, P - 1)
-        Between the differences at neighbouring parameters.
+    `difference` is pairs x R x P, by fold and parameter; `scale` the standard error of a mean over folds, in standard deviations
+    of a fold. P-values are pairs x P, NaN where the differences are the same in every fold, but not 0; the angles between the
+    differences at neighbouring parameters are pairs x (P - 1).
     """
     df = difference.shape[1] - 1
     mean = difference.mean(axis=1)

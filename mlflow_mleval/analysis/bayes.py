@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.paired import moments, pair_differences
+from mlflow_mleval.analysis.paired import moments, named_pairs, pair_differences, taken_for_certain
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import probability
@@ -33,22 +33,15 @@ class BayesResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
+    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its credible
         interval low, high at `credible_level`, p_a, p_equivalent, p_b (probabilities that a is better by more than the rope, that
         neither is, that b is; they sum to 1), decision ("a", "b" or "equivalent" where that probability reaches `credible_level`,
         else "undecided").
-    test : {"signed-rank", "correlated t"}
-    rope : float
-        Differences up to this do not matter, in units of the measure.
-    credible_level : float
-        Probability at which a pair is decided.
-    methods : list
-    ratio : float or None
-        n_test / n_train of the correlated t test.
-    n_resamples, seed : int or None
-        Of the signed-rank test.
-    warnings : tuple of str
+    test : "signed-rank" or "correlated t".
+    rope : Differences up to this do not matter, in units of the measure.
+    credible_level : Probability at which a pair is decided.
+    ratio : n_test / n_train of the correlated t test.
+    n_resamples, seed : Of the signed-rank test.
     """
 
     table: pd.DataFrame
@@ -149,12 +142,10 @@ def bayesian_signed_rank(
         found[:2, part] = _shares(draws, z[part], np.r_[0.0, noise], rope)
         found[3:, part] = np.quantile(draws @ z[part].T, [tail, 1 - tail], axis=0)
     found[2] = difference.mean(axis=1)
-    warnings = []
-    if n < FEW:
-        warnings.append(f"{n} datasets hardly outweigh the prior.")
+    few = [f"{n} datasets hardly outweigh the prior."] * (n < FEW)
     return BayesResult(
         _table(frame, a, b, *found, credible_level), "signed-rank", rope, credible_level, frame.columns.tolist(),
-        n_resamples=n_resamples, seed=seed, warnings=(*warnings, *_about(rope)),
+        n_resamples=n_resamples, seed=seed, warnings=(*few, *_about(rope)),
     )  # fmt: skip
 
 
@@ -205,10 +196,6 @@ def bayesian_t(
     credible_level : float
         Probability at which a pair is decided.
 
-    Returns
-    -------
-    BayesResult
-
     Raises
     ------
     ValueError
@@ -235,9 +222,7 @@ def bayesian_t(
     warnings = []
     if not ratio:
         warnings.append("Folds are taken as independent: where they share training data, this is too sure. Give a ratio.")
-    if (scale == 0).any():
-        same = f"{int((scale == 0).sum())} of {len(a)} pairs"
-        warnings.append(f"Taken for certain, because they differ by the same in every fold: {same}.")
+    warnings += taken_for_certain(scale, "fold")
     p_a = above(rope)
     p_b = np.where(scale > 0, 1 - above(-rope), mean < -rope)
     return BayesResult(
@@ -265,7 +250,7 @@ def _table(
     between = np.clip(1 - p_a - p_b, 0, 1)
     reached = [p >= credible_level for p in (p_a, p_b, between)]
     return pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": len(frame), "mean_difference": mean, "low": low,
-        "high": high, "p_a": p_a, "p_equivalent": between, "p_b": p_b,
+        **named_pairs(frame.columns, a, b), "n": len(frame), "mean_difference": mean, "low": low, "high": high, "p_a": p_a,
+        "p_equivalent": between, "p_b": p_b,
         "decision": np.select(reached, ["a", "b", "equivalent"], "undecided"),
     })  # fmt: skip

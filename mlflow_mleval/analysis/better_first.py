@@ -12,21 +12,11 @@ from numpy.typing import ArrayLike
 def better_first(
     pairs: pd.DataFrame, turned: ArrayLike, *, swap: Iterable[tuple[str, str]] = (), negate: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """The rows in the same order, some of them the other way round.
+    """The rows in the same order, those that are `turned` (see `behind`) with the methods the other way round.
 
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        One row a pair, with the columns method_a and method_b.
-    turned : array_like of bool
-        Which rows to turn; see `behind`.
-    swap : iterable of (str, str)
-        Columns that change places: what is said of method_a, and of method_b.
-    negate : iterable of str
-        Columns that change sign, after they have changed places: differences a minus b.
+    Columns of `swap` change places: what is said of method_a, and of method_b. Then those of `negate` change sign: differences a
+    minus b.
 
-    Examples
-    --------
     >>> pairs = pd.DataFrame({"method_a": ["x"], "method_b": ["y"], "wins": [2], "losses": [5], "low": [-3], "high": [-1]})
     >>> better_first(pairs, [True], swap=[("wins", "losses"), ("low", "high")], negate=["low", "high"]).values.tolist()
     [['y', 'x', 5, 2, 1, 3]]

@@ -31,12 +31,9 @@ class FoldBeyond:
 
     Attributes
     ----------
-    bayes : BayesResult
-        Bayesian correlated t test.
-    equivalence : EquivalenceResult or None
-        None without a rope.
-    plan : Plan
-        How many folds would separate the pairs.
+    bayes : Bayesian correlated t test.
+    equivalence : None without a rope.
+    plan : How many folds would separate the pairs.
     """
 
     bayes: BayesResult
@@ -54,23 +51,14 @@ class BeyondPvalues:
 
     Attributes
     ----------
-    rope : float
-        Differences up to this do not matter, in units of what is compared.
-    methods : list of str
-        Whose pairs are compared: the best ones, if there are very many.
-    bayes : BayesResult or None
-        Bayesian signed-rank test over datasets.
-    equivalence : EquivalenceResult or None
-        Two one-sided tests over datasets; None without a rope, too.
-    plan : Plan or None
-        How many datasets would separate the pairs.
-    ranks : RankConfidence or None
-        Ranks that the datasets allow each method to have, all at once.
-    bootstrap : RankBootstrap or None
-        Ranks of the fusion when folds are drawn again.
-    by_fold : mapping of str to mapping of str to FoldBeyond
-        By dataset and measure.
-    absent : mapping of str to str
+    rope : Differences up to this do not matter, in units of what is compared.
+    methods : Whose pairs are compared: the best ones, if there are very many.
+    bayes : Bayesian signed-rank test over datasets.
+    equivalence : Two one-sided tests over datasets; None without a rope, too.
+    plan : How many datasets would separate the pairs.
+    ranks : Ranks that the datasets allow each method to have, all at once.
+    bootstrap : Ranks of the fusion when folds are drawn again.
+    by_fold : By dataset and measure.
     """
 
     rope: float
@@ -90,18 +78,10 @@ class BeyondPvalues:
         return tuple(dict.fromkeys(text for part in parts if part is not None for text in part.warnings))
 
     def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
-        """The pairs over datasets, the better method first, the most certain pairs first.
+        """The pairs over datasets, the better method by `order` first, the most certain pairs first; None without tests or plan.
 
-        Parameters
-        ----------
-        order : sequence
-            Methods, best first.
-
-        Returns
-        -------
-        pandas.DataFrame or None
-            The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope), needed, needed_low, needed_high
-            (of the plan) and sure (the largest of the three probabilities). None where the tests or the plan are absent.
+        The columns of `BayesResult.table`, equivalence_p (corrected; NaN without a rope), needed, needed_low, needed_high (of the
+        plan) and sure (the largest of the three probabilities).
         """
         if self.bayes is None or self.plan is None:
             return None
@@ -135,33 +115,10 @@ def beyond_pvalues(
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        Ranked anew when folds are drawn again.
-    table, ranks : pandas.DataFrame, datasets x methods
-        What is compared, larger is better, and its ranks.
-    folds : mapping of str to FoldComparison
-        By dataset; may be empty.
-    rope : float
-        Differences up to this do not matter, in units of what is compared.
-    alpha : float
-        Level of tests and intervals; Bayesian decisions need a probability of 1 - alpha.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs, in equivalence tests and plans.
-    seed : int
+    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset, maybe
+    none. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and
+    plans. A ValueError refuses a rope that is negative or not finite.
 
-    Returns
-    -------
-    BeyondPvalues
-
-    Raises
-    ------
-    ValueError
-        A rope that is negative or not finite.
-
-    Examples
-    --------
     >>> from mlflow_mleval.analysis.comparison import compare
     >>> from mlflow_mleval.study import Study
     >>> rows = [{"dataset": d, "method": m, "f1": f} for d in range(8) for m, f in (("a", 0.5 + d / 90), ("b", 0.4))]
@@ -201,18 +158,11 @@ def beyond_pvalues(
         absent["bootstrap"] = "no run has values by fold"
     by_fold = {}
     for dataset, comparison in folds.items():
-        if (reason := _cannot(comparison)) is None:
-            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
+        if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
+            absent[f"by_fold.{dataset}"] = "the folds of some methods are not the same"
         else:
-            absent[f"by_fold.{dataset}"] = reason
+            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
     return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
-
-
-def _cannot(comparison: FoldComparison) -> str | None:
-    """Why the folds of a dataset cannot be taken as pairs."""
-    if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
-        return "the folds of some methods are not the same"
-    return None
 
 
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:

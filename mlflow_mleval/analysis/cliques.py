@@ -18,27 +18,13 @@ MAX_CLIQUES = 1000
 def cliques(separated: pd.DataFrame) -> list[list[Hashable]]:
     """The maximal sets of methods of which the test separates no pair (a piece of a critical-difference diagram each).
 
-    Where the graph is chordal, as it is for tests of mean ranks (intervals on a line), they are found in O(methods squared).
-    A general graph is searched by networkx; if it has more than `MAX_CLIQUES` maximal cliques, a UserWarning says so and the
-    result is a choice among them that still holds every unseparated pair at least once.
+    `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count. Sets and their members are in
+    the order of the frame; a method that is separated from all others stands alone.
 
-    Parameters
-    ----------
-    separated : pandas.DataFrame of bool, shape (methods, methods)
-        Symmetric: whether the test separates the pair. The diagonal is ignored.
+    Where the graph is chordal, as it is for tests of mean ranks (intervals on a line), they are found in O(methods squared). A
+    general graph is searched by networkx; if it has more than `MAX_CLIQUES` maximal cliques, a UserWarning says so and the result
+    is a choice among them that still holds every unseparated pair at least once.
 
-    Returns
-    -------
-    list of list
-        Each in the order of the frame, the list likewise. A method that is separated from all others stands alone.
-
-    Raises
-    ------
-    ValueError
-        The frame is not square and symmetric with the same names both ways.
-
-    Examples
-    --------
     >>> apart = pd.DataFrame([[0, 0, 1], [0, 0, 0], [1, 0, 0]], list("abc"), list("abc"), dtype=bool)
     >>> cliques(apart)
     [['a', 'b'], ['b', 'c']]
@@ -54,6 +40,12 @@ def cliques(separated: pd.DataFrame) -> list[list[Hashable]]:
     if found is None:
         found = _general(together)
     return [separated.index[members].tolist() for members in sorted(sorted(int(v) for v in clique) for clique in found)]
+
+
+def grouped(separated: pd.DataFrame) -> tuple[list[list[Hashable]], dict[Hashable, str]]:
+    """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
+    found = cliques(separated)
+    return found, letters(found, separated.index.tolist())
 
 
 def _chordal(together: np.ndarray) -> list[np.ndarray] | None:
@@ -108,15 +100,9 @@ def _general(together: np.ndarray) -> list[list[int]]:
 def letters(groups: Iterable[Sequence[Hashable]], order: Sequence[Hashable]) -> dict[Hashable, str]:
     """The compact letter display: two methods share a letter exactly where they are not separated (Piepho 2004).
 
-    Parameters
-    ----------
-    groups : iterable of sequences
-        The maximal cliques.
-    order : sequence
-        The methods, best first: "a" goes to the group of the best. After z come capitals, then a2, b2 and so on.
+    `groups` are the maximal cliques. "a" goes to the group of the best method of `order`; after z come capitals, then a2, b2 and
+    so on.
 
-    Examples
-    --------
     >>> letters([["b", "c"], ["a", "b"]], order=["a", "b", "c"])
     {'a': 'a', 'b': 'ab', 'c': 'b'}
     """

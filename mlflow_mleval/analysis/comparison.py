@@ -18,11 +18,13 @@ import pandas as pd
 from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.posthoc import Made, Tested, asked_names, deciding, make
+from mlflow_mleval.analysis.paired import apart
+from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
@@ -60,50 +62,29 @@ class Comparison(Reported):
 
     Attributes
     ----------
-    study : Study
-        The completed study: no empty cell, the policy's work listed.
-    fusion : Fusion
-        Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
-    on : str
-        What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
-    table : pandas.DataFrame
-        Datasets x methods: the values that are tested, larger is better.
-    ranks : pandas.DataFrame
-        Datasets x methods: their ranks, 1 is best.
-    order : list of str
-        Methods by mean rank, best first.
-    friedman, skillings_mack : result objects or None
-        Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table has empty cells.
-    posthoc : tuple of Made
-        The tests of pairs that were made, each with its description and its result.
-    deciding : Made or None
-        The one that gives the verdict about pairs; None where no test can be made.
-    decision : str
-        Why that one, in a sentence.
-    cliques : list of list of str
-        Maximal groups of methods that it does not separate.
-    letters : mapping of str to str
-        The same as letters per method: methods that share one are not separated.
-    measure_tests : pandas.DataFrame
-        By measure: leader, its mean rank, Friedman and Iman-Davenport p.
-    concordance : pandas.DataFrame
-        Kendall's tau-b between the rankings by the single measures and the fused one.
-    redundancy : Redundancy or None
-        Correlated measures, the filter, the groups, and the ranking without the redundant ones.
-    stability : Stability or None
-        Only where asked for.
-    folds : mapping of str to FoldComparison
-        By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
-    profiles : ProfileComparison or None
-        Who is better where along loss profiles; only where these were given.
-    beyond : BeyondPvalues or None
-        Only where a rope was given: what lies beyond p-values.
-    doubts : tuple of str
-        What a reader must know before believing the verdict.
-    absent : mapping of str to str
-        Parts that could not be computed, with the reason.
-    options : mapping
-        Every choice that was made.
+    study : The completed study: no empty cell, the policy's work listed.
+    fusion : Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
+    on : What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
+    table : Datasets x methods: the values that are tested, larger is better.
+    ranks : Datasets x methods: their ranks, 1 is best.
+    order : Methods by mean rank, best first.
+    friedman, skillings_mack : Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table
+        has empty cells.
+    posthoc : The tests of pairs that were made, each with its description and its result.
+    deciding : The one that gives the verdict about pairs; None where no test can be made.
+    decision : Why that one, in a sentence.
+    cliques : Maximal groups of methods that it does not separate.
+    letters : The same as letters per method: methods that share one are not separated.
+    measure_tests : By measure: leader, its mean rank, Friedman and Iman-Davenport p.
+    concordance : Kendall's tau-b between the rankings by the single measures and the fused one.
+    redundancy : Correlated measures, the filter, the groups, and the ranking without the redundant ones.
+    stability : Only where asked for.
+    folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
+    profiles : Who is better where along loss profiles; only where these were given.
+    beyond : Only where a rope was given: what lies beyond p-values.
+    doubts : What a reader must know before believing the verdict.
+    absent : Parts that could not be computed, with the reason.
+    options : Every choice that was made.
     """
 
     study: Study
@@ -235,19 +216,13 @@ class Comparison(Reported):
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row a method, best first; methods with equal mean ranks share a position."""
-        fused, mean = self.fusion.ranking.loc[self.order], self.ranks.mean()[self.order]
-        return pd.DataFrame(
-            {
-                "position": mean.round(9).rank(method="min").astype(int).to_numpy(),
-                "method": self.order,
-                "rank": fused["mean_rank"].to_numpy(),
-                **{flow: fused[flow].to_numpy() for flow in FLOWS},
-                "mean_rank": mean.to_numpy(),
-                "best_rank": self.ranks[self.order].min().to_numpy(),
-                "worst_rank": self.ranks[self.order].max().to_numpy(),
-                "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
-            }
-        )
+        fused, mean = self.fusion.ranking, self.ranks.mean()
+        table = {
+            "position": mean.round(9).rank(method="min").astype(int), "method": self.order, "rank": fused["mean_rank"],
+            **fused[FLOWS], "mean_rank": mean, "best_rank": self.ranks.min(), "worst_rank": self.ranks.max(),
+            "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
+        }  # fmt: skip
+        return pd.DataFrame(table, self.order).reset_index(drop=True)
 
     @cached_property
     def by_dataset(self) -> pd.DataFrame:
@@ -292,28 +267,20 @@ class Comparison(Reported):
     @property
     def measures(self) -> pd.DataFrame:
         """One row a measure: what it is, who leads by it, and its own tests."""
-        tests = self.measure_tests
-        return pd.DataFrame(
-            {
-                "measure": tests.index,
-                "direction": tests["direction"].to_numpy(),
-                "family": [MEASURES[m].family if m in MEASURES else None for m in tests.index],
-                "source": [MEASURES[m].source if m in MEASURES else None for m in tests.index],
-                **{name: tests[name].to_numpy() for name in ("leader", "mean_rank", "friedman_pvalue", "iman_davenport_pvalue")},
-            }
-        )
+        table = self.measure_tests.rename_axis("measure").reset_index()
+        for at, name in ((2, "family"), (3, "source")):
+            table.insert(at, name, [getattr(MEASURES.get(measure), name, None) for measure in table["measure"]])
+        return table
 
     @property
     def correlations(self) -> pd.DataFrame:
         """One row a pair of measures: their mean absolute correlation, and whether it makes one of them redundant."""
-        columns = ["measure_a", "measure_b", "correlation", "redundant"]
         if self.redundancy is None:
-            return pd.DataFrame(columns=columns)
+            return pd.DataFrame(columns=["measure_a", "measure_b", "correlation", "redundant"])
         matrix = self.redundancy.correlation
         a, b = np.triu_indices(len(matrix), 1)
-        value = matrix.to_numpy()[a, b]
-        redundant = value > self.redundancy.max_correlation
-        return pd.DataFrame(dict(zip(columns, (matrix.index[a], matrix.index[b], value, redundant), strict=True)))
+        table = pd.DataFrame({"measure_a": matrix.index[a], "measure_b": matrix.index[b], "correlation": matrix.to_numpy()[a, b]})
+        return table.assign(redundant=table["correlation"] > self.redundancy.max_correlation)
 
     @property
     def values_long(self) -> pd.DataFrame:
@@ -396,10 +363,6 @@ def compare(
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
 
-    Returns
-    -------
-    Comparison
-
     Raises
     ------
     IncomparableRunsError
@@ -428,9 +391,7 @@ def compare(
 
     tests = _tests_over_datasets(Tested(table, ranks, alpha, correction, control), ties, test, absent)
     said = tests.pop("said")
-    skillings = None
-    if on != FUSED and study.cells(on).isna().any(axis=None):
-        skillings = skillings_mack(study.ranks(on))
+    gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
         redundant = redundancy(fusion, max_correlation)
@@ -441,12 +402,9 @@ def compare(
         if len(full.methods) == 2:
             absent["stability.leave_one_out"] = "needs three methods"
         sure = Stability(
-            st.weight_intervals(fusion),
-            st.dethrone(fusion),
-            st.rank_acceptability(fusion, n_resamples, seed),
-            st.leave_one_out(fusion) if len(full.methods) > 2 else None,
-            st.sensitivity(study, **choices),
-        )
+            st.weight_intervals(fusion), st.dethrone(fusion), st.rank_acceptability(fusion, n_resamples, seed),
+            st.leave_one_out(fusion) if len(full.methods) > 2 else None, st.sensitivity(study, **choices),
+        )  # fmt: skip
     by_measure, tau = _by_measure(full, fusion, ties)
     by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
     along = None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
@@ -459,11 +417,11 @@ def compare(
         "rope": rope, "over_folds": dict(over_folds or {}),
     }
     return Comparison(
-        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks), skillings_mack=skillings,
-        measure_tests=by_measure, concordance=tau, redundancy=redundant, stability=sure, folds=by_fold,
-        profiles=along, beyond=beyond,
+        study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
+        skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
+        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, beyond=beyond,
         doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
-    )
+    )  # fmt: skip
 
 
 def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> dict[str, FoldComparison]:
@@ -508,7 +466,7 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:
     """The fields of `Comparison` that hold tests over datasets and what follows from them, and what forming the groups warned."""
-    n_datasets, order = len(tested.ranks), _order(tested.ranks)
+    n_datasets = len(tested.ranks)
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
@@ -518,14 +476,11 @@ def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str,
         out["friedman"] = friedman(tested.ranks, ties=ties)
         out["posthoc"] = tuple(make(tested, test))
         out["deciding"], out["decision"] = deciding(out["posthoc"], test)
-    apart = pd.DataFrame(False, index=order, columns=order)
-    for better, worse in out["deciding"].result.significant_pairs if out["deciding"] else ():
-        apart.loc[better, worse] = apart.loc[worse, better] = True
+    pairs = out["deciding"].result.significant_pairs if out["deciding"] else []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        out["cliques"] = cliques(apart)
+        out["cliques"], out["letters"] = grouped(apart(_order(tested.ranks), pairs))
     out["said"] = [str(w.message) for w in said]
-    out["letters"] = letters(out["cliques"], order)
     return out
 
 

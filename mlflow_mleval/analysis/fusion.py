@@ -21,21 +21,14 @@ class Fusion:
 
     Attributes
     ----------
-    ranking : pandas.DataFrame
-        By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (of mean_rank, ties averaged),
+    ranking : By method, best first: mean_rank (of `ranks` over datasets; 1 is best), rank (of mean_rank, ties averaged),
         phi_plus, phi_minus, phi (means over datasets).
-    ranks, phi : pandas.DataFrame
-        Datasets x methods: PROMETHEE II rank and net flow.
-    weights : pandas.DataFrame
-        Datasets x measures.
-    results : dict of str to PrometheeResult
-        By dataset.
-    study : Study
-        The study with its policy for missing values applied.
-    options : dict
-        preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
-    warnings : tuple of str
-        Those of the results, each with the datasets it concerns.
+    ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
+    weights : Datasets x measures.
+    results : By dataset.
+    study : The study with its policy for missing values applied.
+    options : preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
+    warnings : Those of the results, each with the datasets it concerns.
     """
 
     ranking: pd.DataFrame
@@ -61,36 +54,14 @@ class Fusion:
 
 
 def fuse(
-    study: Study,
-    preference: Preference = "v_shape",
-    weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
-    drop_constant: bool = False,
+    study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
+    s: Threshold = None, drop_constant: bool = False,
 ) -> Fusion:
     """Fuse the measures of a study into one ranking of its methods (Eftimov & Kocev 2019).
 
-    PROMETHEE II ranks the methods on each dataset by itself, with thresholds and weights from that dataset where none are
-    given; the final ranking is by the mean of these ranks.
-
-    Parameters
-    ----------
-    study : Study
-        At least two methods; its policy for missing values is applied.
-    preference, weights, p, q, s, drop_constant
-        As in `promethee`, for every dataset.
-
-    Returns
-    -------
-    Fusion
-
-    Raises
-    ------
-    ValueError
-        As `promethee`.
-    MissingResultsError
-        Cells are empty and the study has no policy for them.
+    PROMETHEE II ranks the methods on each dataset by itself, with thresholds and weights from that dataset where none are given;
+    the final ranking is by the mean of these ranks. The study's policy for missing values is applied: MissingResultsError where
+    it has none for its empty cells. The options, and what they may not be, are those of `promethee`.
 
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> fuse(Study.from_frame(frame)).ranking.mean_rank.to_dict()
@@ -119,16 +90,9 @@ def fuse(
     for dataset, result in results.items():
         for text in result.warnings:
             concerned.setdefault(text, []).append(dataset)
-    return Fusion(
-        ranking,
-        ranks,
-        flows["phi"],
-        pd.DataFrame({dataset: result.weights for dataset, result in results.items()}).T.rename_axis(index="dataset"),
-        results,
-        study,
-        options,
-        tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items()),
-    )
+    by_dataset = pd.DataFrame({dataset: result.weights for dataset, result in results.items()}).T.rename_axis(index="dataset")
+    warnings = tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items())
+    return Fusion(ranking, ranks, flows["phi"], by_dataset, results, study, options, warnings)
 
 
 def _where(names: list[str], total: int) -> str:

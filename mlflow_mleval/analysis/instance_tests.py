@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import NOISE, adjust
+from mlflow_mleval.analysis.paired import NOISE, adjust, decided, named_pairs
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import one_of, probability, unique_names
+from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
 
 Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads one column by its name.
@@ -44,19 +43,12 @@ class SignTestResult:
 
     Attributes
     ----------
-    k, n : int
-        Of n instances on which two systems differ, the first is better on k.
-    statistic : float
-        Z = (k - n/2) / (sqrt(n)/2).
-    pvalue : float
-        Exact, from the binomial distribution.
-    normal_pvalue : float
-        From Z, as published; for n > 12.
-    share, low, high : float
-        k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
-    alternative : {"two-sided", "greater", "less"}
-    alpha : float
-    warnings : tuple of str
+    k, n : Of n instances on which two systems differ, the first is better on k.
+    statistic : Z = (k - n/2) / (sqrt(n)/2).
+    pvalue : Exact, from the binomial distribution.
+    normal_pvalue : From Z, as published; for n > 12.
+    share, low, high : k / n with its exact (Clopper-Pearson) interval at 1 - alpha.
+    alternative : "two-sided", "greater" or "less".
     """
 
     k: int
@@ -80,7 +72,7 @@ def sign_test(k: int, n: int, alternative: str = "two-sided", alpha: float = 0.0
     k, n : int
         Of the n instances (or decisions) on which the systems differ, the first is better on k.
     alternative : {"two-sided", "greater", "less"}
-        "greater": the first system is better. Published p-values of this test are of that kind.
+        "greater": the first system is better. Published p-values of this test are one-sided in this way.
     alpha : float
         The interval of the share is at 1 - alpha.
 
@@ -120,23 +112,16 @@ class InstanceTests(Reported):
 
     Attributes
     ----------
-    pairs : pandas.DataFrame
-        One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean difference|
-        in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on any?),
-        pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
-    table : pandas.DataFrame
-        One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
+    pairs : One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean
+        difference| in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on
+        any?), pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
+    table : One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
         (positive: a is better) with its interval low, high at 1 - alpha, not corrected; sign_statistic (Z) and sign_pvalue
         (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
         permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
         permutation test the maximum over the measures of the pair (step-down), times the number of pairs; significant (by that).
-    methods, measures : tuple
-    n_instances : int
-        Before instances without a value were left out.
-    alpha : float
-    n_resamples, seed : int
-        Of the permutation test.
-    warnings : tuple of str
+    n_instances : Before instances without a value were left out.
+    n_resamples, seed : Of the permutation test.
     """
 
     pairs: pd.DataFrame
@@ -205,10 +190,6 @@ def instance_tests(
         Random swaps. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
 
-    Returns
-    -------
-    InstanceTests
-
     Raises
     ------
     ValueError
@@ -225,15 +206,14 @@ def instance_tests(
     [True, False]
     """
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     measures = list(measures)
     names = unique_names(measures, "measures", len(measures), "measures")
     if len(methods) < 2 or not names:
         raise ValueError(f"`methods` must hold at least two and `measures` one, got {len(methods)} and {len(names)}.")
     better = directions(names, minimize, maximize)
     labels = tuple(methods)
-    first, second = np.array(list(combinations(range(len(labels)), 2))).T
+    first, second = np.triu_indices(len(labels), 1)
     swapped = np.empty((len(names), n_resamples, len(labels)))
     parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
     for j, measure in enumerate(names):
@@ -255,10 +235,8 @@ def instance_tests(
     table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
     table = table.reset_index(drop=True)
     raw, stepped, statistic = _permutation(table, swapped, unequal, first, second)
-    labelled = pd.Index(labels, tupleize_cols=False)
-    table.insert(0, "method_a", labelled.take(first[table["pair"]]))
-    table.insert(1, "method_b", labelled.take(second[table["pair"]]))
-    table.insert(2, "measure", table.pop("measure"))
+    at = table.pop("pair")
+    table = pd.DataFrame({**named_pairs(labels, first[at], second[at]), "measure": table.pop("measure"), **table})
     for test in ("sign", "wilcoxon"):
         at = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
@@ -267,15 +245,12 @@ def instance_tests(
     table["significant"] = table["permutation_corrected"] <= alpha
     signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(stepped.shape)
     most = statistic.argmax(axis=1)
-    pvalue = stepped.min(axis=1)
-    corrected = adjust(pvalue)
     pairs = pd.DataFrame({
-        "method_a": labelled.take(first), "method_b": labelled.take(second), "measure": [names[k] for k in most],
-        "statistic": statistic.max(axis=1), "pvalue": pvalue, "pvalue_corrected": corrected, "significant": corrected <= alpha,
-        "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
+        **named_pairs(labels, first, second), "measure": [names[k] for k in most], "statistic": statistic.max(axis=1),
+        **decided(stepped.min(axis=1), alpha), "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
     })  # fmt: skip
     return InstanceTests(
-        pairs, table.drop(columns="pair"), labels, names, int(n_instances), alpha, n_resamples, seed,
+        pairs, table, labels, names, int(n_instances), alpha, n_resamples, seed,
         _doubts(table, missing, len(pairs), n_resamples, alpha),
     )  # fmt: skip
 

@@ -173,8 +173,7 @@ class Profiles:
     def select(self, pairs: Iterable[Pair]) -> Profiles:
         """The same with these (dataset, method) only, as far as they have a profile."""
         wanted = set(pairs)
-        kept = {pair: rows for pair, rows in self.errors.items() if pair in wanted}
-        return replace(self, errors=kept)
+        return replace(self, errors={pair: rows for pair, rows in self.errors.items() if pair in wanted})
 
     def parameters(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> NDArray[Any]:
         """The checked parameters, or those that are used by default: k = 1..K (at most 100 of them), or `ALPHAS`."""
@@ -206,9 +205,8 @@ class Profiles:
         """
         arrays = self.by_row(dataset, family, parameters)
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
-        return pd.DataFrame(
-            np.array([rows.mean(axis=0) for rows in arrays.values()]), pd.Index(list(arrays), name="method"), columns
-        )
+        means = np.array([rows.mean(axis=0) for rows in arrays.values()])
+        return pd.DataFrame(means, pd.Index(list(arrays), name="method"), columns)
 
     def by_fold(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> pd.DataFrame:
         """Losses with index (method, fold) and one column a parameter; without rows of methods that have no folds."""
@@ -216,10 +214,8 @@ class Profiles:
         keys = [(method, fold) for method in arrays for fold in self.folds[dataset, method]]
         rows = [arrays[method] for method in arrays if self.folds[dataset, method]]
         columns = pd.Index(self.parameters(dataset, family, parameters), name=PARAMETER[family])
-        index = pd.MultiIndex.from_tuples(keys, names=["method", "fold"]) if keys else pd.MultiIndex.from_arrays(
-            [[], []], names=["method", "fold"]
-        )
-        return pd.DataFrame(np.concatenate(rows) if rows else np.empty((0, len(columns))), index, columns)
+        index = pd.MultiIndex.from_arrays([[m for m, _ in keys], [fold for _, fold in keys]], names=["method", "fold"])
+        return pd.DataFrame(np.concatenate([np.empty((0, len(columns))), *rows]), index, columns)
 
     def by_row(self, dataset: str, family: str = "binomial", parameters: ArrayLike | None = None) -> dict[str, Array]:
         """Losses by method, arrays of shape (R, P), R = 1 where there are no folds."""

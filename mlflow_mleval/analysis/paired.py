@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -52,24 +53,17 @@ def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.n
     return difference.mean(axis=1), deviation
 
 
+def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:
+    """What to tell of pairs whose differences do not vary."""
+    same = int((deviation == 0).sum())
+    return [f"Taken for certain, because they differ by the same in every {row}: {same} of {len(deviation)} pairs."] * bool(same)
+
+
 def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None = None) -> pd.DataFrame:
-    """The mean of each column over datasets or folds with its interval at 1 - alpha by Student's t.
+    """The mean of each column over datasets or folds (at least two; empty cells do not count) with its interval at 1 - alpha.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame, shape (datasets or folds, columns)
-        At least two rows; empty cells do not count.
-    alpha : float
-    ratio : float, optional
-        n_test / n_train of a fold, which widens the intervals for training data that folds share.
+    By Student's t; `ratio`, n_test / n_train of a fold, widens the intervals for training data that folds share.
 
-    Returns
-    -------
-    pandas.DataFrame, by column
-        mean, low, high.
-
-    Examples
-    --------
     >>> mean_intervals(pd.DataFrame({"a": [1.0, 2, 3]})).round(3).loc["a"].tolist()
     [2.0, -0.484, 4.484]
     """
@@ -79,17 +73,8 @@ def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None
 
 
 def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
-    """P-values corrected for their number.
+    """P-values corrected for their number; Holm's step-down (1979) is never weaker than Bonferroni.
 
-    Parameters
-    ----------
-    pvalues : array_like of float
-        One a comparison.
-    method : {"holm", "bonferroni", "none"}
-        Holm's step-down (1979) is never weaker than Bonferroni; both bound the family-wise error.
-
-    Examples
-    --------
     >>> adjust([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
@@ -97,11 +82,53 @@ def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
     p = np.asarray(pvalues, dtype=float).ravel()
     if bad := int((~((p >= 0) & (p <= 1))).sum()):
         raise ValueError(f"`pvalues` must lie in [0, 1], got {bad} that do not. Leave out comparisons that were not made.")
-    if method == "none":
-        return p.copy()
-    if method == "bonferroni":
-        return np.minimum(1.0, p * p.size)
-    order = np.argsort(p, kind="stable")
-    out = np.empty_like(p)
-    out[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
+    if method == "holm":
+        return holm(p)
+    return np.minimum(1.0, p * p.size) if method == "bonferroni" else p.copy()
+
+
+def holm(pvalues: np.ndarray) -> np.ndarray:
+    """Holm's correction along the last axis; NaN where there is no test, which does not count.
+
+    >>> holm(np.array([[0.01, 0.04, 0.03], [0.2, np.nan, 0.01]])).tolist()
+    [[0.03, 0.06, 0.06], [0.2, nan, 0.02]]
+    """
+    order = np.argsort(pvalues, axis=-1, kind="stable")
+    left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
+    ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)
+    out = np.empty_like(pvalues)
+    np.put_along_axis(out, order, np.minimum(1.0, np.maximum.accumulate(ranked, axis=-1)), axis=-1)
     return out
+
+
+def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict[str, np.ndarray]:
+    """Columns of a table of tests: pvalue, pvalue_corrected (NaN does not count), significant at alpha."""
+    corrected = holm(pvalues) if correction == "holm" else adjust(pvalues, correction)
+    return {"pvalue": pvalues, "pvalue_corrected": corrected, "significant": corrected <= alpha}
+
+
+def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict[str, pd.Index]:
+    """Columns method_a and method_b of a table of pairs, from the positions of the two."""
+    names = pd.Index(names, tupleize_cols=False)
+    return {"method_a": names.take(a), "method_b": names.take(b)}
+
+
+def pair_matrix(
+    names: Sequence[Hashable], a: Iterable[Hashable], b: Iterable[Hashable], values: ArrayLike = True, own: object = False
+) -> pd.DataFrame:
+    """Values of pairs (a, b), the same for (b, a), as a frame names x names; `own` stands for pairs that are not there."""
+    at = pd.Index(names, tupleize_cols=False)
+    i, j = at.get_indexer(pd.Index(a, tupleize_cols=False)), at.get_indexer(pd.Index(b, tupleize_cols=False))
+    matrix = np.full((len(at), len(at)), own)
+    matrix[i, j] = matrix[j, i] = values
+    return pd.DataFrame(matrix, at, at)
+
+
+def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
+    """Whether the pairs (a, b) are separated, names x names."""
+    return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
+
+
+def sign_changes(n: int) -> np.ndarray:
+    """All changes of n signs, one a row, but for opposite ones: the first sign is kept, and the first row changes none."""
+    return np.array([(1.0, *signs) for signs in product((1.0, -1.0), repeat=n - 1)])

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, pair_differences
+from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, named_pairs, pair_differences, taken_for_certain
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
@@ -37,16 +37,10 @@ class EquivalenceResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval low,
-        high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
+    table : One row a pair: method_a, method_b, n (datasets or folds), mean_difference (positive: a is better) with its interval
+        low, high at 1 - 2 alpha, not corrected, p_above and p_below (that the difference is not above -rope, not below rope),
         pvalue (the larger), pvalue_corrected, equivalent.
-    rope : float
-    ratio : float or None
-    correction : {"holm", "bonferroni", "none"}
-    alpha : float
-    methods : list
-    warnings : tuple of str
+    correction : "holm", "bonferroni" or "none".
     """
 
     table: pd.DataFrame
@@ -127,36 +121,21 @@ def equivalence(
     pvalue = np.maximum(above, below)
     corrected = adjust(pvalue, correction)
     half = special.stdtrit(n - 1, 1 - alpha) * error
-    warnings = []
-    if (error == 0).any():
-        same = f"{int((error == 0).sum())} of {len(a)} pairs"
-        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
     rows = pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
-        "high": mean + half, "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected,
-        "equivalent": corrected <= alpha,
+        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
+        "p_above": above, "p_below": below, "pvalue": pvalue, "pvalue_corrected": corrected, "equivalent": corrected <= alpha,
     })  # fmt: skip
-    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), tuple(warnings))
+    warnings = tuple(taken_for_certain(error, "row"))
+    return EquivalenceResult(rows, float(rope), ratio, correction, alpha, frame.columns.tolist(), warnings)
 
 
 def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None, alpha: float = 0.05) -> Array:
     r"""Power of the two-sided paired t test: how often it finds an effect that is there.
 
-    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect / \sqrt{1/n + ratio}`.
+    The statistic is noncentral t with n - 1 degrees of freedom and noncentrality :math:`effect / \sqrt{1/n + ratio}`. `effect` is
+    the mean difference in standard deviations of the differences, `n` the number of datasets or folds, at least 2; with a `ratio`
+    power stays below 1 however many folds there are. `alpha` is the level after any correction.
 
-    Parameters
-    ----------
-    effect : array_like
-        Mean difference in standard deviations of the differences.
-    n : array_like of int
-        Datasets or folds, at least 2. Broadcast against `effect`.
-    ratio : float, optional
-        n_test / n_train where folds share training data: power then stays below 1 however many folds there are.
-    alpha : float
-        Level of the test, after any correction.
-
-    Examples
-    --------
     >>> paired_power(0.5, [10, 34]).round(3).tolist()
     [0.293, 0.808]
     """
@@ -176,15 +155,6 @@ def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None,
 def required_size(effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05) -> Array:
     """The least number of datasets or folds with which the two-sided paired t test has the power; infinite where none has.
 
-    Parameters
-    ----------
-    effect, ratio, alpha
-        As in `paired_power`.
-    power : float
-        Wanted probability of finding the effect.
-
-    Examples
-    --------
     >>> required_size([0.5, 1.0, 0.0]).tolist()
     [34.0, 10.0, inf]
     >>> required_size([0.5, 1.0, 2.0], ratio=1 / 9).tolist()
@@ -207,21 +177,15 @@ class Plan:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
+    table : One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
         interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
         effect_high; power (of a repetition with n, were the effect the observed one), needed (datasets or folds for the wanted
-        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number
-        is enough.
-    over : {"datasets", "folds"}
-    power, alpha, level : float
-        Wanted power; family-wise level; the level that this leaves for one pair.
-    n : int
-        Datasets or folds there are.
-    ratio : float or None
-    least : int
-        Fewer datasets cannot separate any pair.
-    warnings : tuple of str
+        power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number is
+        enough.
+    over : "datasets" or "folds".
+    power, alpha, level : Wanted power; family-wise level; the level that this leaves for one pair.
+    n : Datasets or folds there are.
+    least : Fewer datasets cannot separate any pair.
     """
 
     table: pd.DataFrame
@@ -280,7 +244,7 @@ def plan(
     r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
 
     Over datasets for the signed-rank test: the number for the t test divided by :math:`3/\pi`, its efficiency on normal
-    differences, and never fewer than with which that test can reject at all. Over folds for the (corrected) t test. Each pair is
+    differences, and never fewer than the test needs to reject at all. Over folds for the (corrected) t test. Each pair is
     planned at the level that it has when every other pair is still to be tested: alpha over the number of pairs.
 
     Parameters
@@ -346,13 +310,11 @@ def plan(
         )
     if not ranked and not ratio:
         warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
-    if (deviation == 0).any():
-        same = f"{int((deviation == 0).sum())} of {len(a)} pairs"
-        warnings.append(f"Taken for certain, because they differ by the same in every row: {same}.")
+    warnings += taken_for_certain(deviation, "row")
     rows = pd.DataFrame({
-        "method_a": frame.columns[a], "method_b": frame.columns[b], "n": n, "mean_difference": mean, "low": mean - half,
-        "high": mean + half, "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now,
-        "needed": size(effect), "needed_low": size(largest), "needed_high": size(smallest),
+        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
+        "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now, "needed": size(effect),
+        "needed_low": size(largest), "needed_high": size(smallest),
     })  # fmt: skip
     return Plan(rows, over, power, alpha, level, n, ratio, least, tuple(warnings))
 

@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.analysis.along_parameter import NOISE, critical, fieller, stepped
 from mlflow_mleval.analysis.better_first import better_first
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.protocol import Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
+from mlflow_mleval.analysis.paired import apart
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import OnDataset, on_dataset
 from mlflow_mleval.analysis.resampling import sign_flips
@@ -30,7 +31,7 @@ from mlflow_mleval.measures.awareness import SUMMARIES
 from mlflow_mleval.measures.dependence import FAMILIES
 from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.validation import at_least_one, one_of, probability
 
 #: The summaries that are tested over datasets.
 TESTED = ("area", "slope", "relative_gain")
@@ -54,35 +55,25 @@ class ProfileComparison(Reported):
 
     Attributes
     ----------
-    curves : pandas.DataFrame
-        Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap over
-        folds at 1 - alpha, pointwise; NaN without folds).
-    ratios : pandas.DataFrame
-        Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low, high
-        (simultaneous over parameters and pairs, in a single step); pvalue (two-sided, corrected along the parameter and over all
-        pairs of all datasets); significant. NaN where not tested, or where both losses are 0.
-    crossings : pandas.DataFrame
-        One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated); below, above
-        (who is better on either side, up to the next crossing); certain (a significant parameter on both sides).
-    claims : pandas.DataFrame
-        One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance that
-        any row of the whole table is wrong is at most alpha.
-    awareness : pandas.DataFrame
-        Index (dataset, method): hamming, subset, area, slope, relative_gain; see `mlflow_mleval.measures.awareness.awareness`.
-    awareness_tests : mapping of str to PairwiseResult or None
-        By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says why.
-    across : pandas.DataFrame or None
-        Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
+    curves : Index (dataset, method, parameter): position (0 Hamming, 1 subset 0/1), loss (mean over folds), low, high (bootstrap
+        over folds at 1 - alpha, pointwise; NaN without folds).
+    ratios : Index (dataset, method_a, method_b, parameter): position; ratio (loss of b over that of a: above 1 a is better); low,
+        high (simultaneous over parameters and pairs, in a single step); pvalue (two-sided, corrected along the parameter and over
+        all pairs of all datasets); significant. NaN where not tested, or where both losses are 0.
+    crossings : One row a crossing of two mean profiles: dataset, method_a, method_b; parameter and position (interpolated);
+        below, above (who is better on either side, up to the next crossing); certain (a significant parameter on both sides).
+    claims : One row a stretch of significant parameters: dataset, better, worse, first, last (parameters), n_labels. The chance
+        that any row of the whole table is wrong is at most alpha.
+    awareness : Index (dataset, method): hamming, subset, area, slope, relative_gain; see
+        `mlflow_mleval.measures.awareness.awareness`.
+    awareness_tests : By summary (area, slope, relative_gain): signed ranks of every pair over datasets; None where `absent` says
+        why.
+    across : Index (method_a, method_b, position): ratio (median over datasets), wins, losses (datasets on which a, b is better),
         pvalue (corrected for all pairs and positions), significant; None where `absent` says why.
-    protocols : mapping of str to Protocol
-        By dataset: how the folds came about.
-    n_labels : mapping of str to int
-    absent : mapping of str to str
-        Profiles, tests and pairs that there are not, with the reason.
-    warnings : tuple of str
-        What a reader must know before believing it.
-    options : mapping
-        Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
+    protocols : By dataset: how the folds came about.
+    absent : Profiles, tests and pairs that there are not, with the reason.
+    warnings : What a reader must know before believing it.
+    options : Every choice: kind, family, alpha, n_resamples, seed, correction, protocol, ratio.
     """
 
     curves: pd.DataFrame
@@ -214,10 +205,7 @@ class ProfileComparison(Reported):
         for summary, test in self.awareness_tests.items():
             if test is not None and test.significant_pairs:
                 chosen = [m for m in order if m in set(test.methods)]
-                apart = pd.DataFrame(False, chosen, chosen)
-                for a, b in test.significant_pairs:
-                    apart.loc[a, b] = apart.loc[b, a] = True
-                out[summary] = letters(cliques(apart), chosen)
+                out[summary] = grouped(apart(chosen, test.significant_pairs))[1]
         return out
 
     @property
@@ -259,11 +247,7 @@ def compare_profiles(
     protocol, ratio : optional
         How the folds came about, and n_test / n_train, where the runs do not say; see `compare_folds`.
     top : int
-        Of more methods, only the pairs of so many are compared, those with the least mean area. The correction is for all pairs.
-
-    Returns
-    -------
-    ProfileComparison
+        With more methods than this, only pairs of those with the least mean area are compared. The correction is for all pairs.
 
     Raises
     ------
@@ -294,8 +278,7 @@ def compare_profiles(
     """
     one_of(family, "family", FAMILIES)
     probability(alpha, "alpha")
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     if not profiles.errors:
         raise ValueError("`profiles` must hold at least one profile, got none. Log runs with labels or scores first.")
     summaries = profiles.awareness(family)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.along_parameter import BLOCK, NOISE, along_parameter
-from mlflow_mleval.analysis.folds.covariance import variance_factor
+from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.loss_profiles import Array, Profiles
 from mlflow_mleval.naming import some
@@ -179,19 +179,15 @@ def _common_folds(
 
 
 def _bands(values: Array, ratio: float | None, alpha: float, n_resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Low and high of the means over drawn folds, the same folds for all; values are methods x folds x parameters.
-
-    The draws are spread so that their variance is the corrected one.
-    """
+    """Low and high of the means over drawn folds, the same folds for all; values are methods x folds x parameters."""
     n_methods, n_folds, _ = values.shape
     mean = values.mean(axis=1)
-    spread = np.sqrt(n_folds * variance_factor(n_folds, ratio) * n_folds / (n_folds - 1))
-    share = rng.multinomial(n_folds, np.full(n_folds, 1 / n_folds), n_resamples) / n_folds
+    drawn = drawn_folds(rng, n_folds, n_resamples, ratio)
     found = np.empty((2, *mean.shape))
     step = max(1, BLOCK // (n_resamples * mean.shape[1]))
     for i in range(0, n_methods, step):
-        moved = np.einsum("irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], share, optimize=True)
-        found[:, i : i + step] = mean[i : i + step] + spread * np.quantile(moved, [alpha / 2, 1 - alpha / 2], axis=2)
+        moved = np.einsum("irp,dr->ipd", values[i : i + step] - mean[i : i + step, None], drawn, optimize=True)
+        found[:, i : i + step] = mean[i : i + step] + np.quantile(moved, [alpha / 2, 1 - alpha / 2], axis=2)
     return tuple(np.clip(found, 0, 1))
 
 

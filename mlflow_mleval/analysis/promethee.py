@@ -38,14 +38,10 @@ class Gaia:
 
     Attributes
     ----------
-    methods : pandas.DataFrame
-        Columns x, y: a point a method.
-    measures : pandas.DataFrame
-        Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
-    axis : pandas.Series
-        x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
-    shares : tuple of float
-        Share of the variance of the flows that x and y hold.
+    methods : Columns x, y: a point a method.
+    measures : Columns x, y: a unit vector a measure, as it shows in the plane; methods in its direction are good by it.
+    axis : x, y of the decision axis: the weights as they show in the plane. It points to the right and never down.
+    shares : Share of the variance of the flows that x and y hold.
     """
 
     methods: pd.DataFrame
@@ -65,17 +61,12 @@ class PrometheeResult:
 
     Attributes
     ----------
-    flows : pandas.DataFrame
-        By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank
-        (1 is best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
-    unicriterion : pandas.DataFrame
-        Methods x measures: net flow by each measure alone. Their weighted sum is phi.
-    weights : pandas.Series
-        By measure; they sum to 1.
-    thresholds : pandas.DataFrame
-        By measure: preference, q, p, s; NaN where the function has no such threshold.
-    warnings : tuple of str
-        What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
+    flows : By method: phi_plus and phi_minus in [0, 1], phi = phi_plus - phi_minus in [-1, 1] (larger is better), and rank (1 is
+        best; methods whose phi lies within 1e-12 of its neighbour in the order share their mean rank).
+    unicriterion : Methods x measures: net flow by each measure alone. Their weighted sum is phi.
+    weights : By measure; they sum to 1.
+    thresholds : By measure: preference, q, p, s; NaN where the function has no such threshold.
+    warnings : What a reader must know: constant measures, a weight above 0.5, preferences that are all almost zero.
     """
 
     flows: pd.DataFrame
@@ -152,10 +143,6 @@ def promethee(
         Whether a measure that does not differ between methods gets weight 0 (the others are rescaled), unless all are
         so. It has no flow either way; kept, as in the paper, its weight makes the flows smaller but changes no order.
 
-    Returns
-    -------
-    PrometheeResult
-
     Raises
     ------
     ValueError
@@ -207,30 +194,11 @@ def promethee(
 
 
 def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False) -> pd.Series:
-    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12).
+    """Weights of measures by the information that their values carry (Eftimov & Kocev 2019, eqs. 6-12); they sum to 1.
 
-    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the
-    mean of W(x) / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e).
-
-    Parameters
-    ----------
-    table : DataFrame or array, shape (m, n)
-        Methods x measures, finite.
-    minimize : iterable of column names
-        The measures of which the smaller value is better.
-    drop_constant : bool
-        Whether a measure that does not differ between methods gets weight 0. Kept, as in the paper, all its shares are
-        1/m, the largest entropy there is, so that its weight is the smallest.
-
-    Returns
-    -------
-    pandas.Series
-        By measure; they sum to 1.
-
-    Raises
-    ------
-    ValueError
-        Missing or infinite values, no row or no column, repeated or unknown names.
+    Each measure is scaled to [0, 1] towards better, divided by its sum over the methods, and its entropy e_j is the mean of W(x)
+    / (e^½ - 1) with W(x) = x e^(1-x) + (1-x) e^x - 1; the weight is (1 - e_j) / Σ (1 - e). A measure that does not differ between
+    methods has, as in the paper, the largest entropy there is, so that its weight is the smallest; with `drop_constant` it is 0.
 
     >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
     {'f1': 0.7916, 'accuracy': 0.2084}

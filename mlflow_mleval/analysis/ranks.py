@@ -29,19 +29,14 @@ class FriedmanResult:
 
     Attributes
     ----------
-    statistic, pvalue, df : float, float, int
-        Friedman's chi-square.
-    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : float, float, (int, int)
-        The less conservative F; infinite where all datasets rank the methods alike.
-    exact_pvalue : float or None
-        By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the other. Only
-        for few datasets and methods (`EXACT_DATASETS`), where the approximations are rough.
-    mean_ranks : pandas.Series
-        Mean rank of each method, 1 is best.
-    n_datasets, n_methods : int
-    ties : {"correct", "ignore"}
-    warnings : tuple of str
-        When not to lean on the p-values.
+    statistic, pvalue, df : Friedman's chi-square.
+    iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df : The less conservative F; infinite where all datasets rank
+        the methods alike.
+    exact_pvalue : By all orders of the methods within datasets, ties kept; of both statistics, for either orders tables like the
+        other. Only for few datasets and methods (`EXACT_DATASETS`), where the approximations are rough.
+    mean_ranks : Mean rank of each method, 1 is best.
+    ties : "correct" or "ignore".
+    warnings : When not to lean on the p-values.
     """
 
     statistic: float
@@ -69,18 +64,12 @@ class SkillingsMackResult:
 
     Attributes
     ----------
-    statistic, pvalue, df : float, float, int
-        Chi-square with (methods - connected parts) degrees of freedom.
-    adjusted_sums : pandas.Series
-        Standardised sum of centred ranks per method; negative is better than the average competitor.
-    dropped : tuple
-        Datasets with fewer than two results, which say nothing about differences.
-    parts : list of list
-        Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
-    n_datasets, n_methods : int
-        Datasets that were used; all methods.
-    ties : {"correct", "ignore"}
-    warnings : tuple of str
+    statistic, pvalue, df : Chi-square with (methods - connected parts) degrees of freedom.
+    adjusted_sums : Standardised sum of centred ranks per method; negative is better than the average competitor.
+    dropped : Datasets with fewer than two results, which say nothing about differences.
+    parts : Methods that meet, directly or over others, on some dataset. More than one part: the design is not connected.
+    n_datasets, n_methods : Datasets that were used; all methods.
+    ties : "correct" or "ignore".
     """
 
     statistic: float
@@ -183,19 +172,10 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
-        statistic=statistic,
-        pvalue=float(stats.chi2.sf(statistic, df)),
-        df=df,
-        iman_davenport_statistic=f,
-        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)),
-        iman_davenport_df=f_df,
-        exact_pvalue=exact,
-        mean_ranks=mean_ranks(doubled, table),
-        n_datasets=n,
-        n_methods=m,
-        ties=ties,
-        warnings=tuple(warnings),
-    )
+        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df, iman_davenport_statistic=f,
+        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)), iman_davenport_df=f_df, exact_pvalue=exact,
+        mean_ranks=mean_ranks(doubled, table), n_datasets=n, n_methods=m, ties=ties, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _exact_friedman(doubled: np.ndarray, between: int) -> float:
@@ -244,26 +224,13 @@ def column_of(control: Hashable, table: pd.DataFrame) -> int:
 
 
 def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> SkillingsMackResult:
-    r"""Friedman's test where some methods have no result on some datasets (Skillings & Mack 1981).
+    r"""Friedman's test where some methods have no result (NaN) on some datasets (Skillings & Mack 1981); smaller is better.
 
     Ranks are taken among the :math:`k_i` results of a dataset, centred, weighted by :math:`\sqrt{12/(k_i+1)}` and summed to
     :math:`A_j`; the statistic is :math:`A^T \Sigma^- A` with the permutation covariance of A. Equals `friedman` on a complete
-    table, ties corrected or not.
+    table, ties corrected (by the variance of the tied ranks) or not (the original paper). ValueError without a dataset with two
+    results.
 
-    Parameters
-    ----------
-    table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of which the smaller is better (ranks will do); NaN where there is no result.
-    ties : {"correct", "ignore"}
-        "correct" uses the variance of the tied ranks; "ignore" is the original paper's.
-
-    Raises
-    ------
-    ValueError
-        No dataset with two results; fewer than two datasets or methods.
-
-    Examples
-    --------
     >>> result = skillings_mack([[1, 2, 3], [1, 2, np.nan], [1, np.nan, 2], [np.nan, 1, 2]])
     >>> round(result.statistic, 3), result.df, round(result.pvalue, 3), result.dropped
     (4.643, 2, 0.098, ())
@@ -301,39 +268,17 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     if not informative:
         warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
-        statistic=statistic,
-        pvalue=float(stats.chi2.sf(statistic, df)),
-        df=df,
-        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"),
-        dropped=tuple(dropped),
-        parts=parts,
-        n_datasets=len(values),
-        n_methods=table.shape[1],
-        ties=ties,
-        warnings=tuple(warnings),
-    )
+        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df,
+        adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"), dropped=tuple(dropped), parts=parts,
+        n_datasets=len(values), n_methods=table.shape[1], ties=ties, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
-    """Kendall's tau-b between every two rankings of the same methods (Kendall 1945).
+    """Kendall's tau-b between every two rankings of the same methods, one a row (Kendall 1945).
 
-    Parameters
-    ----------
-    rankings : array_like or pandas.DataFrame, shape (rankings, methods)
-        One row a ranking (of a measure, a scenario); ranks, or values with one direction throughout.
+    1: same order, -1: reversed; NaN where a ranking ties all methods. ValueError for empty cells.
 
-    Returns
-    -------
-    pandas.DataFrame, shape (rankings, rankings)
-        1: same order, -1: reversed; NaN where a ranking ties all methods.
-
-    Raises
-    ------
-    ValueError
-        Empty cells.
-
-    Examples
-    --------
     >>> kendall(pd.DataFrame([[1, 2, 3], [1, 3, 2], [3, 2, 1]], index=["f1", "recall", "loss"])).round(3).loc["f1"].tolist()
     [1.0, 0.333, -1.0]
     """

@@ -24,12 +24,9 @@ class Correlation:
 
     Attributes
     ----------
-    matrix : pandas.DataFrame
-        Measures x measures: the absolute value of the mean over all datasets.
-    n_datasets : pandas.Series
-        By measure: datasets on which it varies, so has a correlation.
-    constant : tuple of (dataset, measure)
-        Where a measure has the same value for all methods, so that its correlations there count as 0.
+    matrix : Measures x measures: the absolute value of the mean over all datasets.
+    n_datasets : By measure: datasets on which it varies, so has a correlation.
+    constant : (dataset, measure) with the same value for all methods, so that the correlations there count as 0.
     """
 
     matrix: pd.DataFrame
@@ -43,24 +40,14 @@ class Redundancy:
 
     Attributes
     ----------
-    max_correlation : float
-    correlation : pandas.DataFrame
-        Measures x measures: mean absolute correlation, as `Correlation.matrix`.
-    n_datasets : pandas.Series
-        Datasets behind each measure's correlations.
-    kept : list of str
-        Measures that survive the filter, in the study's order.
-    dropped : pandas.DataFrame
-        As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
-    graph : networkx.Graph
-        Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
-    groups : list of list of str
-        Its connected components, the largest first.
-    ranking : pandas.DataFrame
-        As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
-    without : Fusion
-        The ranking by the kept measures only.
-    warnings : tuple of str
+    correlation : Measures x measures: mean absolute correlation, as `Correlation.matrix`.
+    n_datasets : Datasets behind each measure's correlations.
+    kept : Measures that survive the filter, in the study's order.
+    dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
+    graph : Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
+    groups : Its connected components, the largest first.
+    ranking : As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
+    without : The ranking by the kept measures only.
     """
 
     max_correlation: float
@@ -80,20 +67,9 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
     """Correlate measures over methods on each dataset, average the signed correlations over datasets, then drop the sign.
 
     A measure that is constant on a dataset has no correlation there. It counts as 0, evidence of redundancy being absent, and is
-    listed; this is what reproduces Figure 3 of Eftimov & Kocev (2019).
+    listed; this is what reproduces Figure 3 of Eftimov & Kocev (2019). `matrices` are methods x measures by dataset; ValueError
+    for none, fewer than three methods, empty cells, different measures.
 
-    Parameters
-    ----------
-    matrices : mapping of dataset to pandas.DataFrame, shape (methods, measures)
-        Decision matrices without empty cells, the same measures in each.
-
-    Raises
-    ------
-    ValueError
-        No matrix, fewer than three methods, empty cells, different measures.
-
-    Examples
-    --------
     >>> one = pd.DataFrame({"f1": [1, 2, 3], "loss": [3, 2, 1], "time": [1, 3, 1]})
     >>> two = pd.DataFrame({"f1": [1, 2, 3], "loss": [1, 2, 4], "time": [5, 5, 5]})
     >>> found = correlation({"one": one, "two": two})
@@ -126,30 +102,14 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:
-    """Drop one measure of each correlated pair until no pair is correlated above `max_correlation`.
+    """Drop one measure of each correlated pair until no pair is correlated above `max_correlation`; the kept and the dropped.
 
     Pairs are visited in falling order of the measures' mean correlation. Of a pair above it the first goes if its mean
-    correlation with the measures still there exceeds the mean over the rows of all measures but the second; else the
-    second goes. These are the rules of ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov &
-    Kocev (2019) used.
+    correlation with the measures still there exceeds the mean over the rows of all measures but the second; else the second goes.
+    These are the rules of ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov & Kocev (2019)
+    used. The dropped ones are rows in the order of dropping: measure, because_of (the other of the pair), correlation,
+    mean_correlation with those that were still there.
 
-    Parameters
-    ----------
-    corr : pandas.DataFrame, shape (measures, measures)
-        Correlations; their sign does not matter.
-    max_correlation : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    kept : list of str
-        In the order of the frame.
-    dropped : pandas.DataFrame
-        One row a dropped measure, in the order of dropping: measure, because_of (the other of the pair), correlation,
-        mean_correlation of the dropped one with those that were still there.
-
-    Examples
-    --------
     >>> names = ["f1", "accuracy", "coverage"]
     >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
     >>> kept, dropped = redundancy_filter(corr, 0.9)
@@ -204,25 +164,11 @@ def groups(graph: nx.Graph) -> list[list[str]]:
 
 
 def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
-    """How the ranking moves when only some measures are kept (Eftimov & Kocev 2019, Tables 4 to 6).
+    """How the ranking moves when only the measures `kept` stay (Eftimov & Kocev 2019, Tables 4 to 6), and the Fusion of them.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        The ranking by all measures; its choices are used again.
-    kept : sequence of str
-        Measures to keep.
+    By method, in the order of the full ranking: mean_rank, rank (by all measures), mean_rank_without, rank_without (by the kept
+    ones), mean_change (mean over datasets of the absolute difference of its two ranks there).
 
-    Returns
-    -------
-    ranking : pandas.DataFrame
-        By method, in the order of the full ranking: mean_rank, rank (by all measures), mean_rank_without, rank_without (by
-        the kept ones), mean_change (mean over datasets of the absolute difference of its two ranks there).
-    without : Fusion
-        The ranking by the kept measures.
-
-    Examples
-    --------
     >>> from mlflow_mleval.analysis.fusion import fuse
     >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]})
@@ -240,22 +186,10 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
 
 @renamed(threshold="max_correlation")
 def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
-    """Find the redundant measures of a fused study, and how the ranking moves without them.
+    """Find the redundant measures of a fused study of at least three methods, and how the ranking moves without them.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        A ranking of at least three methods.
-    max_correlation : float
-        Absolute correlation above which two measures count as the same.
+    Measures with an absolute correlation above `max_correlation`, in [0, 1], count as the same.
 
-    Raises
-    ------
-    ValueError
-        Fewer than three methods, a `max_correlation` outside [0, 1].
-
-    Examples
-    --------
     >>> from mlflow_mleval.analysis.fusion import fuse
     >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.8, 0.55, 0.5]})
@@ -273,17 +207,9 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
         where = [dataset for dataset, other in found.constant if other == measure]
         warnings.append(f"{measure} is the same for all methods on {some(where)}: its correlations there count as 0.")
     return Redundancy(
-        max_correlation=max_correlation,
-        correlation=found.matrix,
-        n_datasets=found.n_datasets,
-        kept=kept,
-        dropped=dropped,
-        graph=graph,
-        groups=groups(graph),
-        ranking=ranking,
-        without=without,
-        warnings=tuple(warnings),
-    )
+        max_correlation=max_correlation, correlation=found.matrix, n_datasets=found.n_datasets, kept=kept, dropped=dropped,
+        graph=graph, groups=groups(graph), ranking=ranking, without=without, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _check(corr: pd.DataFrame, max_correlation: float) -> None:

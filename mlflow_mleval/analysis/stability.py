@@ -16,10 +16,11 @@ import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
-from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_places, tied_ranks
+from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.study import MISSING, Study
+from mlflow_mleval.validation import at_least_one
 
 #: Breakpoints of a weight factor closer than this, relative to their size, are one.
 SAME = 1e-11
@@ -35,13 +36,11 @@ class WeightIntervals:
 
     Attributes
     ----------
-    leaders : tuple of str
-        The methods with the best mean rank now; one, unless they tie.
-    table : pandas.DataFrame
-        By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
-        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same;
-        rival_low and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with
-        ``order_`` in front for the whole ranking by mean rank.
+    leaders : The methods with the best mean rank now; one, unless they tie.
+    table : By measure: weight (mean over datasets); while its weight is multiplied by a factor between factor_low and
+        factor_high, that is while its mean weight lies between weight_low and weight_high, the leaders stay the same; rival_low
+        and rival_high reach the lead there (None where nobody does: factor 0 or infinity). The same with ``order_`` in front for
+        the whole ranking by mean rank.
     """
 
     leaders: tuple[str, ...]
@@ -54,23 +53,15 @@ class Dethronement:
 
     Attributes
     ----------
-    leader_by_rank : str
-        The method with the best mean rank, which `single` is about.
-    single : pandas.Series or None
-        The smallest change of one measure's weight, the others rescaled, after which another method has the best mean
-        rank or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single
-        weight does it.
-    leader_by_flow : str
-        The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
-    rival : str or None
-        Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
-    distances : pandas.Series
-        By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
+    leader_by_rank : The method with the best mean rank, which `single` is about.
+    single : The smallest change of one measure's weight, the others rescaled, after which another method has the best mean rank
+        or shares it: measure, weight (mean over datasets), to, change (to - weight), rival. None: no single weight does it.
+    leader_by_flow : The method with the largest net flow averaged over datasets, which `distances` and `change` are about.
+    rival : Who reaches the leader's mean net flow after the smallest change of all weights together. None: nobody can.
+    distances : By rival: the size of the smallest change, ½ Σ|δ_j| (the share of the weight that has to move); inf where no
         change within the simplex is enough. Ascending.
-    change : pandas.Series
-        By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
-    warnings : tuple of str
-        Says so where the two leaders are not the same method, or the lead is shared.
+    change : By measure: that smallest change δ for `rival`, to be added to the weights of every dataset; NaN without rival.
+    warnings : Says so where the two leaders are not the same method, or the lead is shared.
     """
 
     leader_by_rank: str
@@ -88,13 +79,10 @@ class RankAcceptability:
 
     Attributes
     ----------
-    acceptability : pandas.DataFrame
-        Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they cover
-        equally, so rows and columns sum to 1.
-    central_weights : pandas.DataFrame
-        Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
-    n_resamples, seed : int
-        How many weight vectors, from which seed.
+    acceptability : Methods (in order of the ranking) x ranks 1..m: share of the draws. Methods that tie share the ranks they
+        cover equally, so rows and columns sum to 1.
+    central_weights : Methods x measures: mean of the weights that give the method rank 1; NaN where none did.
+    n_resamples, seed : How many weight vectors, from which seed.
     """
 
     acceptability: pd.DataFrame
@@ -110,14 +98,10 @@ class LeaveOneOut:
 
     Attributes
     ----------
-    ranks : pandas.DataFrame
-        Left-out method x method: overall rank among the others; NaN on the diagonal.
-    reversals : pandas.DataFrame
-        One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
-    winners : pandas.Series
-        By left-out method: who leads then (of several, the first in the study).
-    winner_changes : dict of str to str
-        Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
+    ranks : Left-out method x method: overall rank among the others; NaN on the diagonal.
+    reversals : One row a reversal: left_out, ahead, behind. `ahead` is ahead in the full ranking and behind without left_out.
+    winners : By left-out method: who leads then (of several, the first in the study).
+    winner_changes : Left-out method -> new leader, where a method other than the leader is left out and the leader falls behind.
     """
 
     ranks: pd.DataFrame
@@ -132,11 +116,9 @@ class Sensitivity:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets,
-        chosen (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
-    impossible : dict of str to str
-        Policy -> why it gives no ranking.
+    table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
+        (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
+    impossible : Policy -> why it gives no ranking.
     """
 
     table: pd.DataFrame
@@ -153,27 +135,12 @@ class Sensitivity:
 def weight_intervals(fusion: Fusion) -> WeightIntervals:
     """How far the weight of each measure may move before the leader, or the order, by mean rank changes.
 
-    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a
-    dataset two methods then change places at most once, where their net flows, two lines in the factor, cross. Mean
-    ranks are constant between such crossings, so that the intervals are exact: at every crossing, outward from factor 1,
-    the ranks are brought up to date until leader and order have changed. A tie at factor 1 counts: an interval ends at
-    1 where the smallest move makes the leader another.
+    The weight of one measure is multiplied by a factor in every dataset and the weights are rescaled to sum 1. In a dataset two
+    methods then change places at most once, where their net flows, two lines in the factor, cross. Mean ranks are constant
+    between such crossings, so that the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
+    date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where the smallest move makes the
+    leader another. O(n · D · m³) time for m methods, n measures and D datasets at worst.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned.
-
-    Returns
-    -------
-    WeightIntervals
-
-    Notes
-    -----
-    O(n · D · m³) time for m methods, n measures and D datasets at worst; stops at the last change.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
     >>> found.leaders, found.table.rival_low["f1"], found.table.weight_low.round(9).to_dict()
@@ -293,38 +260,26 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
 def dethrone(fusion: Fusion) -> Dethronement:
     """The smallest changes of weights that cost the leader the lead.
 
-    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank*
-    pass to another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every
-    dataset and keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches
-    the leader's *net flow averaged over datasets*? The second is a linear programme per rival; since weight moved from
-    measure i to measure k changes the difference in proportion to g_k - g_i, it is solved by moving weight to the
-    measure that favours the rival most, from the others in order of how much they favour the leader.
+    Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank* pass to
+    another or become shared (see `weight_intervals`)? All weights may move by a common vector δ, added in every dataset and
+    keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net
+    flow averaged over datasets*? The second is a linear programme per rival; since weight moved from measure i to measure k
+    changes the difference in proportion to g_k - g_i, it is solved by moving weight to the measure that favours the rival most,
+    from the others in order of how much they favour the leader.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned.
-
-    Returns
-    -------
-    Dethronement
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = dethrone(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
     >>> found.rival, found.change.to_dict()
     ('a', {'f1': -0.25, 'one_error': 0.25})
     """
     intervals = weight_intervals(fusion)
-    best = None
-    for measure, row in intervals.table.iterrows():
-        for side in ("low", "high"):
-            if row[f"rival_{side}"] is not None:
-                change = row[f"weight_{side}"] - row.weight
-                if best is None or abs(change) < abs(best["change"]):
-                    to, rival = row[f"weight_{side}"], row[f"rival_{side}"]
-                    best = {"measure": measure, "weight": row.weight, "to": to, "change": change, "rival": rival}
+    moves = [
+        {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": rival}
+        for measure, row in intervals.table.iterrows()
+        for to, rival in ((row.weight_low, row.rival_low), (row.weight_high, row.rival_high))
+        if rival is not None
+    ]
+    best = min(moves, key=lambda move: abs(move["change"]), default=None)
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
     mean, phi = flows.mean(axis=0), fusion.ranking.phi.to_numpy()
@@ -375,37 +330,16 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
 def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 
-    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by
-    the mean of these ranks.
+    Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by the mean
+    of these ranks. The fusion's own weights play no part.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        What `fuse` returned; its own weights play no part.
-    n_resamples : int
-        Number of weight vectors.
-    seed : int
-        Of numpy's default generator.
-
-    Returns
-    -------
-    RankAcceptability
-
-    Raises
-    ------
-    ValueError
-        n_resamples below 1.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "accuracy": [0.3, 0.4]})
     >>> rank_acceptability(fuse(Study.from_frame(frame)), n_resamples=100).acceptability.loc["b"].to_dict()
     {1: 1.0, 2: 0.0}
     """
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples!r}.")
+    at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
-    flows, _ = _by_measure(fusion, methods)
+    flows = _by_measure(fusion, methods)[0]
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
@@ -414,43 +348,22 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
         mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
         best, worst = tied_places(mean)
-        tied = worst - best + 1
-        for further in range(int(tied.max())):
-            draw, method = np.nonzero(tied > further)
-            np.add.at(counts, (method, best[draw, method] + further), 1 / tied[draw, method])
-        central += np.where(best == 0, 1 / tied, 0).T @ weights
+        counts += place_shares(best, worst)
+        central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
     with np.errstate(invalid="ignore", divide="ignore"):
         central /= counts[:, :1]
     return RankAcceptability(
         pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
-        pd.DataFrame(central, methods, measures),
-        n_resamples,
-        seed,
-    )
+        pd.DataFrame(central, methods, measures), n_resamples, seed,
+    )  # fmt: skip
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:
-    """Whether the order of methods depends on the presence of a third one (rank reversal).
+    """Whether the order of at least three methods depends on the presence of a third one (rank reversal).
 
-    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a
-    policy filled keep their values.
+    Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a policy
+    filled keep their values.
 
-    Parameters
-    ----------
-    fusion : Fusion
-        Of at least three methods.
-
-    Returns
-    -------
-    LeaveOneOut
-
-    Raises
-    ------
-    ValueError
-        Fewer than three methods.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 3, "method": ["a", "b", "c"], "f1": [0.5, 0.6, 0.7]})
     >>> leave_one_out(fuse(Study.from_frame(frame))).winners.to_dict()
     {'c': 'b', 'b': 'c', 'a': 'c'}
@@ -469,46 +382,20 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
         flipped = (before[:, None] < before) & (after[:, None] > after)
         reversals += [(left_out, methods[i], methods[k]) for i, k in zip(*np.nonzero(flipped), strict=True)]
         ranks.append(after)
-    return LeaveOneOut(
-        pd.DataFrame(ranks, methods, methods),
-        pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"]),
-        pd.Series(winners),
-        changes,
-    )
+    reversals = pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"])
+    return LeaveOneOut(pd.DataFrame(ranks, methods, methods), reversals, pd.Series(winners), changes)
 
 
 def sensitivity(
-    study: Study,
-    preference: Preference = "v_shape",
-    weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
-    drop_constant: bool = False,
+    study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
+    s: Threshold = None, drop_constant: bool = False,
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
 
-    Functions and weights vary under the study's own policy; policies vary under the chosen function and weights. Given
-    thresholds stay with the chosen function; the other functions take their default ones.
+    Functions and weights vary under the study's own policy (MissingResultsError where it has none for its empty cells); policies
+    vary under the chosen function and weights. Given thresholds stay with the chosen function; the other functions take their
+    default ones. The options are what was chosen, as in `fuse`.
 
-    Parameters
-    ----------
-    study : Study
-        With a policy for its empty cells, before that is applied.
-    preference, weights, p, q, s, drop_constant
-        What was chosen, as in `fuse`.
-
-    Returns
-    -------
-    Sensitivity
-
-    Raises
-    ------
-    MissingResultsError
-        Cells are empty and the study has no policy for them.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6]})
     >>> table = sensitivity(Study.from_frame(frame)).table
     >>> table[table.method == "b"].groupby("varies")["rank"].agg(["size", "mean"]).to_dict("index")
@@ -535,13 +422,8 @@ def sensitivity(
 def _scenario(study: Study, complete: Study, varies: str, options: Mapping[str, Any], chosen: bool) -> pd.DataFrame:
     """Rows of the table of `sensitivity`, for every method of the study."""
     fusion = fuse(complete, **options)
-    labels = {
-        "varies": varies,
-        "preference": options["preference"] if isinstance(options["preference"], str) else "given",
-        "weights": options["weights"] if isinstance(options["weights"], str) else "given",
-        "missing": fusion.study.missing,
-        "n_datasets": len(fusion.study.datasets),
-        "chosen": chosen,
-    }
+    named = {name: options[name] if isinstance(options[name], str) else "given" for name in ("preference", "weights")}
+    of = fusion.study
+    labels = {"varies": varies, **named, "missing": of.missing, "n_datasets": len(of.datasets), "chosen": chosen}
     ranking = fusion.ranking[["rank", "mean_rank"]].reindex(study.methods).rename_axis("method").reset_index()
     return ranking.assign(**labels)[[*labels, "method", "rank", "mean_rank"]]

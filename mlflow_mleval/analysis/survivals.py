@@ -17,20 +17,13 @@ class Survivals:
 
     Attributes
     ----------
-    functions : int
-        Other combinations of preference function and weights that were tried; with a single measure, of function only.
-    lost_functions : list of (function, weights)
-        Those under which the lead is lost or shared.
-    policies : int
-        Other policies for missing results that were tried.
-    lost_policies : mapping of str to bool
-        Those under which the lead is lost or shared, and whether the policy leaves the leader out.
-    methods : int or None
-        Other methods that were left out, one at a time; None where that takes more methods.
-    lost_methods : mapping of str to str
-        Those without which another method leads, and which.
-    rivals : list of str
-        Who leads, alone or beside the leader, where the lead is lost.
+    functions : Other combinations of preference function and weights that were tried; with a single measure, of function only.
+    lost_functions : (function, weights) under which the lead is lost or shared.
+    policies : Other policies for missing results that were tried.
+    lost_policies : Those under which the lead is lost or shared, and whether the policy leaves the leader out.
+    methods : Other methods that were left out, one at a time; None where that takes more methods.
+    lost_methods : Those without which another method leads, and which.
+    rivals : Who leads, alone or beside the leader, where the lead is lost.
     """
 
     functions: int
@@ -43,16 +36,7 @@ class Survivals:
 
 
 def survivals(sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str, n_measures: int) -> Survivals:
-    """What the lead of `leader` survives.
-
-    Parameters
-    ----------
-    sensitivity, without
-        As `mlflow_mleval.analysis.stability` has them.
-    leader : str
-    n_measures : int
-        With a single one, weights change nothing and are not counted.
-    """
+    """What the lead of `leader` survives; with a single measure weights change nothing and are not counted."""
     table = sensitivity.table
     table = table[~table["chosen"].astype(bool)]
     if n_measures == 1:

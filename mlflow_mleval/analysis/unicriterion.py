@@ -30,19 +30,9 @@ TIE = 1e-12
 def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0) -> tuple[Array, Array]:
     """Positive and negative flow of each method by one measure, larger values being better.
 
-    Parameters
-    ----------
-    values : array, shape (m,)
-        Finite, m >= 2, with a finite range.
-    function : {"usual", "u_shape", "v_shape", "level", "linear", "gaussian"}
-        Preference P(d) of a difference d > 0; it is 0 for d <= 0.
-    q, p, s : float
-        Thresholds that the function uses.
-
-    Returns
-    -------
-    plus, minus : array, shape (m,)
-        Mean of P(values[a] - values[b]) over b != a, and of P(values[b] - values[a]). Equal values get equal flows.
+    The mean over b != a of P(values[a] - values[b]), and of P(values[b] - values[a]), where the preference P(d) is 0 for d <= 0
+    and has the thresholds q, p, s that the function uses. The values, at least two, are finite, and so is their range. Equal
+    values get equal flows.
 
     >>> plus, minus = unicriterion_flows(np.array([0.1, 0.3, 0.3]), "usual")
     >>> plus.tolist(), minus.tolist()
@@ -85,6 +75,19 @@ def tied_places(values: Array) -> tuple[Index, Index]:
     back = np.empty_like(order)
     np.put_along_axis(back, order, np.broadcast_to(place, order.shape), axis=-1)
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
+
+
+def place_shares(best: Index, worst: Index) -> Array:
+    """Methods x places: how often a method covers a place, those that tie sharing; as `tied_places` has draws x methods.
+
+    >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
+    [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
+    """
+    tied, shares = worst - best + 1, np.zeros((best.shape[1],) * 2)
+    for further in range(int(tied.max())):
+        draw, method = np.nonzero(tied > further)
+        np.add.at(shares, (method, best[draw, method] + further), 1 / tied[draw, method])
+    return shares
 
 
 def _below(u: Array, threshold: float) -> Index:

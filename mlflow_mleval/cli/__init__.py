@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -12,12 +13,14 @@ import click
 
 from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags
 from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import one_line_errors, progress, provenance, say, width, write
-from mlflow_mleval.cli.over import heeded, run_over_folds, run_over_instances
+from mlflow_mleval.cli.output import progress, provenance, say, width, write
+from mlflow_mleval.cli.over import heeded, run_over
 from mlflow_mleval.cli.profile import profile
 
 GATE = 3
+_STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
 #: Where the help of `mleval` ends; the lines are not wrapped.
 EPILOG = """\b
 Completion in bash (or zsh_source, fish_source):
@@ -25,21 +28,9 @@ Completion in bash (or zsh_source, fish_source):
 """
 
 
-class Main(click.Group):
-    """The group of all commands; each takes its options in groups."""
-
-    command_class = opt.Command
-
-
-def _version(context: click.Context, option: click.Option, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(f"mleval, version {__version__} (MLflow {version('mlflow')})")
-        context.exit()
-
-
-@click.group(cls=Main, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
-              help="Show the versions of mleval and MLflow and exit.")
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message=f"mleval, version %(version)s (MLflow {version('mlflow')})",
+                      help="Show the versions of mleval and MLflow and exit.")
 def main() -> None:
     """Which of my tracked runs is really better, on what, and am I sure?
 
@@ -53,23 +44,19 @@ def main() -> None:
     """
 
 
+main.command_class = Command
 main.add_command(evaluate)
 main.add_command(profile)
 
 
-_IMPORT = opt.Group(
-    "Options",
-    click.Option(["-n", "--experiment-name"], metavar="NAME",
-                 help="Experiment to write to. Default: the file's name without its suffix."),
-    click.Option(["--conventions"], metavar="NAME", default="unknown", show_default=True,
-                 help="How empty sets and ties counted when the values were computed: sklearn, mulan or unknown."),
-    opt.quiet,
-)  # fmt: skip
-
-
-@main.command("import", groups=(_IMPORT,))
+@main.command("import", params=[
+    Option("Options", "-n", "--experiment-name", metavar="NAME",
+           help="Experiment to write to. Default: the file's name without its suffix."),
+    Option("Options", "--conventions", metavar="NAME", default="unknown",
+           help="How empty sets and ties counted when the values were computed: sklearn, mulan or unknown."),
+    opt.quiet_alone,
+])  # fmt: skip
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@one_line_errors
 def import_(file: str, experiment_name: str | None, conventions: str, quiet: bool) -> None:
     """Put a file of results into the store.
 
@@ -84,8 +71,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 
 
-@main.command(groups=(opt.selection, opt.folds_by, opt.measures, opt.output))
-@one_line_errors
+@main.command(params=[*opt.selection, opt.folds_by, *opt.measures, *opt.output])
 def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Show what a selection of runs holds, and what it lacks.
 
@@ -99,8 +85,7 @@ def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) 
     write(_study(choices, quiet).report().render(chosen, width()), filename, quiet)
 
 
-@main.command(groups=(opt.output,))
-@one_line_errors
+@main.command(params=[*opt.output])
 def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     """List the known measures and the named sets of measures.
 
@@ -115,10 +100,7 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
 
 
-@main.command(
-    groups=(opt.selection, opt.folds_by, opt.measures, opt.missing, opt.fusion, opt.tests, opt.level, opt.gate, opt.output)
-)
-@one_line_errors
+@main.command(params=[*_STUDY, *opt.fusion, *opt.tests, opt.level, opt.gate, *opt.output])
 def rank(format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
@@ -129,21 +111,14 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
       mleval rank -n mystudy --missing worst --preference usual --output json
     """
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet)
-    _render(comparison, "ranking", chosen, filename, quiet)
-    _gate(comparison.separated, require_significant)
+    _render(_compare(choices, quiet), "ranking", chosen, filename, quiet, gate=require_significant)
 
 
-@main.command(
-    groups=(
-        opt.selection, opt.folds_by, opt.measures, opt.missing, opt.fusion, opt.over, opt.tests, opt.level, opt.gate,
-        opt.protocol, opt.pairing, opt.dependent, opt.rope, opt.swaps, opt.seed, opt.output,
-    )
-)  # fmt: skip
-@one_line_errors
-def compare(
-    over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any
-) -> None:
+@main.command(params=[
+    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent, opt.rope,
+    opt.swaps, opt.seed, *opt.output,
+])  # fmt: skip
+def compare(over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
     """Test which methods really differ, pair by pair.
 
     Over datasets, it first says whether the design can reject anything at all, and what that would take. Over folds, it tests
@@ -158,28 +133,18 @@ def compare(
     """
     chosen = opt.chosen_format(format, filename)
     choices = heeded(over, choices)
-    if over != "datasets":
-        run = run_over_folds if over == "folds" else run_over_instances
-        separated = run(choices, chosen, filename, quiet)
-        return _gate(separated, require_significant)
-    comparison = _compare(choices, quiet)
-    _render(comparison, "pairs", chosen, filename, quiet)
-    _gate(comparison.separated, require_significant)
+    if over == "datasets":
+        _render(_compare(choices, quiet), "pairs", chosen, filename, quiet, gate=require_significant)
+    else:
+        _gate(run_over(over, choices, chosen, filename, quiet), require_significant)
 
 
-_LOG = opt.Group(
-    "Output",
-    click.Option(["--log"], is_flag=True, help="Store the report as a run in MLflow, too, so that others find it in the UI."),
-)  # fmt: skip
-
-
-@main.command(
-    groups=(
-        opt.selection, opt.folds_by, opt.measures, opt.missing, opt.redundancy, opt.fusion, opt.tests, opt.level, opt.gate,
-        opt.protocol, opt.pairing, opt.rope_of_reports, opt.weightings, opt.seed, _LOG, opt.output,
-    )
-)  # fmt: skip
-@one_line_errors
+@main.command(params=[
+    *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.rope_of_reports,
+    opt.weightings, opt.seed,
+    Option("Output", "--log", is_flag=True, help="Store the report as a run in MLflow, too, so that others find it in the UI."),
+    *opt.output,
+])  # fmt: skip
 def report(format: str | None, filename: str | None, quiet: bool, log: bool, require_significant: bool, **choices: Any) -> None:
     """Write the whole report, the answer first.
 
@@ -195,13 +160,10 @@ def report(format: str | None, filename: str | None, quiet: bool, log: bool, req
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet, stability=True)
-    _render(comparison, "report", chosen, filename, quiet, log=log)
-    _gate(comparison.separated, require_significant)
+    _render(_compare(choices, quiet, stability=True), "report", chosen, filename, quiet, log=log, gate=require_significant)
 
 
-@main.command(groups=(opt.Group("Options", opt.quiet),))
-@one_line_errors
+@main.command(params=[opt.quiet_alone])
 def demo(quiet: bool) -> None:
     """Import, rank and test a published study, and report on it.
 
@@ -243,44 +205,39 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
     say("reading runs …", quiet)
-    return load_study(**opt.arguments(choices, opt.selection, opt.folds_by, opt.measures, opt.missing))
+    return excluded_in_flags(load_study(**arguments(choices, *_STUDY)))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
     from mlflow_mleval.analysis.comparison import compare as run
-
-    study = _study(choices, quiet)
-    say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
-    picked = opt.arguments(choices, opt.fusion, opt.tests, opt.level, opt.redundancy, opt.rope, opt.weightings, opt.seed)
-    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
-        if isinstance(picked.get(name), dict):
-            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
-    folds = {"protocol": None, "ratio": None, "paired": True} | opt.arguments(choices, opt.protocol, opt.pairing)
-    profiles = _profiles(study) if stability else None
-    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
-
-
-def _profiles(study: Any) -> Any:
-    """The loss profiles that the runs of the study carry; None where they carry none."""
     from mlflow_mleval.errors import NoRunsError
     from mlflow_mleval.tracking.read_profiles import profiles_of
 
-    try:
-        return profiles_of(study)
-    except NoRunsError:
-        return None
+    study = _study(choices, quiet)
+    say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
+    picked = arguments(choices, *opt.fusion, *opt.tests, opt.level, opt.redundancy, opt.rope, opt.weightings, opt.seed)
+    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
+        if isinstance(picked.get(name), dict):
+            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
+    folds = {"protocol": None, "ratio": None, "paired": True} | arguments(choices, *opt.protocol, opt.pairing)
+    profiles = None
+    if stability:
+        with suppress(NoRunsError):  # the runs carry none
+            profiles = profiles_of(study)
+    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
 
 
-def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False) -> None:
-    from mlflow_mleval.report.content.comparison import document
+def _render(
+    comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False, gate: bool = False
+) -> None:
+    from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
     write(made.render(format, width()), filename, quiet)
-    if what != "report" or (format != "html" and not log):
-        return
-    data = made.files()
-    if format == "html" and filename not in (None, "-"):
+    page = what == "report" and format == "html" and filename not in (None, "-")
+    data = made.files() if page or log else {}
+    if page:
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         folder.mkdir(exist_ok=True)
         for name, content in data.items():
@@ -288,11 +245,11 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     if log:
         from mlflow_mleval.tracking.reports import log_comparison
 
-        run_id = log_comparison(made.to_html(), made.to_markdown(), data, comparison)
-        say(f"logged as run {run_id}", quiet)
+        say(f"logged as run {log_comparison(made.to_html(), made.to_markdown(), data, comparison)}", quiet)
+    _gate(comparison.separated, gate)
 
 
-def _gate(separated: Any, wanted: bool) -> None:
+def _gate(separated: bool, wanted: bool) -> None:
     if wanted and not separated:
         click.echo("no pair of methods is separated", err=True)
         raise SystemExit(GATE)

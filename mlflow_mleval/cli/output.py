@@ -1,15 +1,13 @@
-"""Where results go: data to stdout or a file, messages to stderr, errors as one clear line."""
+"""Where results go: data to stdout or a file, messages to stderr."""
 
 from __future__ import annotations
 
-import functools
 import os
 import platform
 import re
 import shlex
 import shutil
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -19,13 +17,7 @@ from typing import Any
 
 import click
 
-from mlflow_mleval.cli.options import flags
-from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
-
-#: An argument of Python in a sentence: its name, and its value if that is text, a list of texts, True or False.
-_TEXT = r"""(?:"[^"]*"|'[^']*')"""
-_ARGUMENT = re.compile(rf"""(?<![\w.])([a-z_]+)=({_TEXT}|\[{_TEXT}(?:, {_TEXT})*\]|True\b|False\b|(?!\.?[\w"'\[({{-]))""")
+from mlflow_mleval.redaction import redacted
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -47,71 +39,6 @@ def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int], N
         yield step
 
 
-def one_line_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the errors a user can mend into one line and exit code 1; anything else stays a traceback, without secrets.
-
-    A ValueError about an argument that the user gave as an option is wrong usage: exit code 2, and it names the option.
-    """
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except (MlevalError, ValueError) as error:
-            from mlflow_mleval.report.escape import terminal
-
-            text = in_flags(terminal(" ".join(redacted(str(error)).split())))
-            if isinstance(error, ValueError) and (usage := _about_option(text)):
-                raise_alone(click.UsageError(usage, click.get_current_context()))
-            raise_alone(click.ClickException(text))
-        except click.ClickException:
-            raise
-        except Exception as error:
-            if not tells_a_secret(error):
-                raise
-            click.echo(redacted("".join(traceback.format_exception(error))), err=True)
-            raise_alone(SystemExit(1))
-
-    return run
-
-
-def _about_option(text: str) -> str:
-    """An error about an argument ("`p` must be ...") as one about the option that was typed; empty where none was."""
-    typed = flags(click.get_current_context(), typed=True)
-    about = re.match("`([a-z_]+)`", text)
-    if about is None or about[1] not in typed:
-        return ""
-    return re.sub("`([a-z_]+)`", lambda name: typed.get(name[1], name[0]), text)
-
-
-def in_flags(text: str) -> str:
-    """The text with the Python arguments that it names (`missing="worst"`, `minimize=`) as flags of the command that runs.
-
-    Left alone are arguments that the command has no option for or whose flag the text names too, and values that the option
-    would refuse: these are part of a name, as in KNeighborsClassifier(weights='distance').
-    """
-    context = click.get_current_context()
-    names, options = flags(context), {option.name: option for option in context.command.params}
-
-    def as_typed(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        flag, option = names.get(name), options.get(name)
-        if flag is None or re.search(rf"{flag}(?![\w-])", text):
-            return found[0]
-        if value in ("True", "False"):
-            fits = option.is_flag and option.process_value(context, True) is (value == "True")
-            return flag if fits else found[0]
-        given = [quoted[1:-1] for quoted in re.findall(_TEXT, value)]
-        try:
-            for one in given:
-                option.type.convert(one, option, context)
-        except click.UsageError:
-            return found[0]
-        return " ".join(f"{flag} {shlex.quote(one)}" for one in given) or flag
-
-    return _ARGUMENT.sub(as_typed, text)
-
-
 def width() -> int:
     """Columns to write for: the terminal's, at most 120; 100 where there is no terminal."""
     return min(shutil.get_terminal_size((100, 24)).columns, 120) if sys.stdout and sys.stdout.isatty() else 100
@@ -130,8 +57,6 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
             raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
         return
     path = Path(filename)
-    if not path.parent.is_dir():
-        raise click.ClickException(f"there is no folder {str(path.parent)!r}. Create it first.")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8", newline="")

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.output import one_line_errors, provenance, say, width, write
+from mlflow_mleval.cli.command import Command, arguments, in_flags
+from mlflow_mleval.cli.output import provenance, say, width, write
 
-_PROFILES = opt.Group(
-    "Profiles",
-    click.Option(["--family"], type=click.Choice(["binomial", "polynomial"]), default="binomial", show_default=True,
-                 help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have to be right together, "
-                 "or by the exponent α."),
-    click.Option(["--kind"], type=click.Choice(["hard", "soft"]), default="hard", show_default=True,
-                 help="Losses of the predicted label sets, or of the scores."),
-    click.Option(["--alpha"], type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="NUMBER", default=0.05,
-                 show_default=True, help="Chance of any false claim along any profile."),
+_PROFILES = (
+    opt.Option("Profiles", "--family", type=click.Choice(["binomial", "polynomial"]), default="binomial",
+               help="How the losses go from Hamming to subset 0/1: by k, the number of labels that have to be right together, or "
+               "by the exponent α."),
+    opt.Option("Profiles", "--kind", type=click.Choice(["hard", "soft"]), default="hard",
+               help="Losses of the predicted label sets, or of the scores."),
+    opt.Option("Profiles", "--alpha", type=opt.PROBABILITY, default=0.05, help="Chance of any false claim along any profile."),
 )  # fmt: skip
 
 
-@click.command(cls=opt.Command, groups=(opt.selection, _PROFILES, opt.protocol, opt.seed, opt.output))
-@one_line_errors
+@click.command(cls=Command, params=[*opt.selection, *_PROFILES, *opt.protocol, opt.seed, *opt.output])
 def profile(kind: str, format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
     """Compare loss profiles from Hamming to subset 0/1 loss.
 
@@ -42,11 +41,9 @@ def profile(kind: str, format: str | None, filename: str | None, quiet: bool, **
 
     chosen = opt.chosen_format(format, filename)
     say("reading runs …", quiet)
-    options = opt.arguments(choices, _PROFILES, opt.protocol, opt.seed)
-    profiles = load_profiles(kind, **opt.arguments(choices, opt.selection))
+    profiles = load_profiles(kind, **arguments(choices, *opt.selection))
+    profiles = replace(profiles, notes=tuple(map(in_flags, profiles.notes)))
     say(f"comparing {len(profiles.methods)} methods on {len(profiles.datasets)} datasets …", quiet)
-    found = compare_profiles(profiles, **options)
-    used = set(profiles.errors)
-    ids = [run.run_id for run in profiles.runs.itertuples() if (run.dataset, run.method) in used]
-    report = document(found, provenance(profiles.source, ids, found.options))
-    write(report.render(chosen, width()), filename, quiet)
+    found = compare_profiles(profiles, **arguments(choices, *_PROFILES, *opt.protocol, opt.seed))
+    ids = [run.run_id for run in profiles.runs.itertuples() if (run.dataset, run.method) in profiles.errors]
+    write(document(found, provenance(profiles.source, ids, found.options)).render(chosen, width()), filename, quiet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import zipfile
@@ -19,7 +18,9 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.reading import check_separator, columns_shown, csv_rows, reason, unreadable
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.naming import quoted
 
 #: Called with how much is read and how much there is.
 Progress = Callable[[int, int], None]
@@ -35,19 +36,12 @@ _BINARY = ("y_true", "y_pred")
 
 
 @dataclass(frozen=True)
-class Predictions:
+class PredictionFile:
     """What a file holds.
 
-    Attributes
-    ----------
-    names : tuple
-        The K labels; of a file of class sets, the classes.
-    inputs : tuple of str
-        What each batch holds beside the truth: ``y_score``, ``y_pred``; or ``pred_sets``.
-    ignored : tuple of str
-        Columns that are not used.
-    batches : iterator of dict
-        The arguments of `evaluate`, or of `evaluate_hierarchical`, for some rows at a time; to be read once.
+    `names`: the K labels, or the classes of class sets. `inputs`: what each batch holds beside the truth: y_score, y_pred;
+    or pred_sets. `ignored`: columns that are not used. `batches`: the arguments of `evaluate`, or of
+    `evaluate_hierarchical`, for some rows at a time; to be read once.
     """
 
     names: tuple[Any, ...]
@@ -56,23 +50,13 @@ class Predictions:
     batches: Iterator[dict[str, Any]]
 
 
-def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> Predictions:
+def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
-    Parameters
-    ----------
-    path : path
-        CSV (UTF-8, commas) and parquet have one row an instance and for each label a column ``true_LABEL`` of 0 and 1 with
-        ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does not matter. A column ``fold`` names the fold. Others are
-        not used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe
-        ``label_names`` (K) and ``folds`` (N).
-    progress : callable, optional
-        Called with how much is read and how much there is.
-
-    Raises
-    ------
-    ImportFileError
-        The file cannot be read or lacks what is needed. Reading the batches raises it for a row that is broken.
+    CSV (UTF-8, commas) and parquet have one row an instance and for each label a column ``true_LABEL`` of 0 and 1 with
+    ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does not matter. A column ``fold`` names the fold. Others are not
+    used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names``
+    (K) and ``folds`` (N). What is broken is an ImportFileError: here, or where the batch of a broken row is read.
     """
     path = Path(path)
     try:
@@ -84,38 +68,28 @@ def open_predictions(path: str | Path, progress: Progress = lambda done, total: 
             return _open_npz(path, progress)
         return _open_csv(path, progress)
     except OSError as error:
-        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+        raise unreadable(path, error) from error
 
 
 def open_class_sets(
     path: str | Path, truth: str | Path, h: Hierarchy, progress: Progress = lambda done, total: None
-) -> Predictions:
+) -> PredictionFile:
     """Open two files of class sets: each line holds the classes of one instance, separated by spaces.
 
-    Line i of both is the same instance; an empty line is an empty set.
-
-    Raises
-    ------
-    ImportFileError
-        A file cannot be read. Reading the batches raises it for an unknown class, and if a file ends before the other.
+    Line i of both is the same instance; an empty line is an empty set. Reading the batches raises an ImportFileError for an
+    unknown class, and if a file ends before the other.
     """
     paths = Path(truth), Path(path)
     try:
         total = sum(p.stat().st_size for p in paths)
         files = [p.open(encoding="utf-8-sig", errors="replace", newline="\n") for p in paths]
     except OSError as error:
-        raise ImportFileError(f"cannot read {error.filename!r}: {error.strerror or error}.") from error
-    return Predictions(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
+        raise unreadable(error.filename, error) from error
+    return PredictionFile(tuple(h.nodes), ("pred_sets",), (), _class_set_batches(paths, files, h, total, progress))
 
 
 def read_hierarchy(path: str | Path) -> Hierarchy:
-    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or lines of "parent child".
-
-    Raises
-    ------
-    ImportFileError
-        The file cannot be read, or is no hierarchy.
-    """
+    """The hierarchy of a file of edges: CSV with the columns parent, child and maybe weight, or lines of "parent child"."""
     path = Path(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -127,13 +101,13 @@ def read_hierarchy(path: str | Path) -> Hierarchy:
             for number, line in enumerate(file.read().lstrip("\ufeff").splitlines(), 1):
                 parts = line.split()
                 if parts and len(parts) != 2:
-                    found = f"got {len(parts)}: {_shown(line.strip())}"
+                    found = f"got {len(parts)}: {quoted(line.strip())}"
                     raise ImportFileError(f"{path.name}, line {number}: an edge is two classes, parent and child, {found}.")
                 if parts:
                     edges[tuple(parts)] = number
         return Hierarchy(edges)
     except OSError as error:
-        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+        raise unreadable(path, error) from error
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportFileError(f"{path.name}: {error}") from error
 
@@ -151,8 +125,9 @@ class _Columns:
     ignored: tuple[str, ...]
 
     @property
-    def used(self) -> list[int]:
-        return [place for places in self.places.values() for place in places]
+    def binary(self) -> dict[int, bool]:
+        """The places that are used, and whether they hold 0 and 1."""
+        return {place: name in _BINARY for name, places in self.places.items() for place in places}
 
     def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluate`, from columns by place."""
@@ -174,7 +149,7 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
         if match := _COLUMN.fullmatch(column):
             kind, label = match.groups()
             if found.setdefault(f"y_{kind}", {}).setdefault(label, place) != place:
-                raise ImportFileError(f"{name}: two columns hold {kind} of the label {_shown(label)}. Remove one.")
+                raise ImportFileError(f"{name}: two columns hold {kind} of the label {quoted(label)}. Remove one.")
         elif column == FOLD:
             if fold is not None:
                 raise ImportFileError(f"{name}: two columns are called {FOLD}. Remove one.")
@@ -182,15 +157,14 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
         else:
             ignored.append(column)
     if len(found) < 2 or "y_true" not in found:
-        have = ", ".join(map(_shown, header[:8])) + (" …" if len(header) > 8 else "")
         missing = "of the truth" if "y_true" not in found else "of scores or predictions"
-        raise ImportFileError(f"{name}: no column {missing} (it has {have}). {_NAMING}")
+        raise ImportFileError(f"{name}: no column {missing} (it has {columns_shown(header)}). {_NAMING}")
     labels = list(found["y_true"])
     for kind, places in found.items():
         if odd := [label for label in [*labels, *places] if label not in places or label not in found["y_true"]]:
             lacking = kind if odd[0] not in places else "y_true"
             raise ImportFileError(
-                f"{name}: the label {_shown(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
+                f"{name}: the label {quoted(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
             )
     order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
     return _Columns({kind: [found[kind][label] for label in labels] for kind in order}, tuple(labels), fold, tuple(ignored))
@@ -212,7 +186,7 @@ def _fold_name(text: str) -> int | str:
 # ---- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _open_csv(path: Path, progress: Progress) -> Predictions:
+def _open_csv(path: Path, progress: Progress) -> PredictionFile:
     with path.open("rb") as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise ImportFileError(f"{path.name} is UTF-16. Save it as UTF-8.")
@@ -221,11 +195,10 @@ def _open_csv(path: Path, progress: Progress) -> Predictions:
         at, header = next(rows, (0, []))
         if not header:
             raise ImportFileError(f"{path.name} is empty. {_NAMING}")
-        if len(header) == 1 and (other := next((c for c in ";\t|" if c in header[0]), None)):
-            raise ImportFileError(f"{path.name}, line {at}: the separator seems to be {other!r}. Separate columns by commas.")
+        check_separator(header, at, path.name)
         columns = _columns(header, path.name)
         first = next(rows, (0, []))[1]
-    return Predictions(
+    return PredictionFile(
         columns.names, tuple(columns.places)[1:], columns.ignored, _csv_batches(path, header, at, columns, first, progress)
     )
 
@@ -233,8 +206,8 @@ def _open_csv(path: Path, progress: Progress) -> Predictions:
 def _csv_batches(
     path: Path, header: list[str], header_line: int, columns: _Columns, first: list[str], progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    words = {p for p in columns.used if p < len(first) and first[p].lower() in ("true", "false")}
-    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.used}
+    words = {p for p in columns.binary if p < len(first) and first[p].lower() in ("true", "false")}
+    types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
     if columns.fold is not None:
         types[str(columns.fold)] = pa.string()
     convert = arrow_csv.ConvertOptions(
@@ -268,8 +241,8 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
         )
     except pa.ArrowInvalid:
         return None
-    values = {place: table[str(place)].to_numpy() for place in columns.used}
-    if any(_wrong(values[p], kind in _BINARY).any() for kind, places in columns.places.items() for p in places):
+    values = {place: table[str(place)].to_numpy() for place in columns.binary}
+    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()):
         return None
     folds = None
     if columns.fold is not None:
@@ -282,7 +255,7 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
 
 def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
     """The rows of a block, cell by cell; says which line is broken."""
-    kinds = {p: kind in _BINARY for kind, places in columns.places.items() for p in places}
+    kinds = columns.binary
     values: dict[int, list[float]] = {p: [] for p in kinds}
     folds: list[int | str] | None = None if columns.fold is None else []
     for at, cells in _rows(block, line, name):
@@ -294,7 +267,7 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
             value = _number(cells[p])
             if _wrong(np.float64(value), binary):
                 raise ImportFileError(
-                    f"{name}, line {at}, column {_shown(header[p])}: {_shown(cells[p])} is not {_expected(binary)}."
+                    f"{name}, line {at}, column {quoted(header[p])}: {quoted(cells[p])} is not {_expected(binary)}."
                 )
             values[p].append(value)
         if folds is not None:
@@ -321,8 +294,8 @@ def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         cut = _last_record(block) if data else len(block)
         if data and not cut:
             if len(block) > _LONGEST:
-                reason = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
-                raise ImportFileError(f"{name}, line {line}: {reason} ({len(block):,} characters).")
+                why = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
+                raise ImportFileError(f"{name}, line {line}: {why} ({len(block):,} characters).")
             rest = block
             continue
         if cut:
@@ -371,41 +344,31 @@ def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]
         raise ImportFileError(
             f"{name}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8. Save the file as UTF-8."
         ) from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    while True:
-        at = line + reader.line_num
-        try:
-            cells = [cell.strip() for cell in next(reader)]
-        except StopIteration:
-            return
-        except csv.Error as error:
-            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
-            raise ImportFileError(f"{name}, line {at}: {reason}.") from error
-        yield at, cells if any(cells) or len(cells) > 1 else []
+    return csv_rows(io.StringIO(text, newline=""), line, name)
 
 
 # ---- parquet ---------------------------------------------------------------------------------------------------------
 
 
-def _open_parquet(path: Path, progress: Progress) -> Predictions:
+def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
     try:
         file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
     except pa.ArrowException as error:
-        raise ImportFileError(f"{path.name} is not a parquet file that can be read: {_reason(error)}.") from error
+        raise ImportFileError(f"{path.name} is not a parquet file that can be read: {reason(error)}.") from error
     header = file.schema_arrow.names
     columns = _columns(header, path.name)
-    for place in columns.used:
+    for place in columns.binary:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ImportFileError(f"{path.name}, column {_shown(header[place])}: the type is {kind}, not numbers.")
-    return Predictions(
+            raise ImportFileError(f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers.")
+    return PredictionFile(
         columns.names, tuple(columns.places)[1:], columns.ignored, _parquet_batches(file, path.name, columns, progress)
     )
 
 
 def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress) -> Iterator[dict[str, Any]]:
     header, done, total = file.schema_arrow.names, 0, file.metadata.num_rows
-    wanted = columns.used + ([] if columns.fold is None else [columns.fold])
+    wanted = [*columns.binary, *([] if columns.fold is None else [columns.fold])]
     if not total:
         raise ImportFileError(f"{name} has no rows.")
     batches = file.iter_batches(max(1, _CELLS // len(wanted)), columns=[header[p] for p in wanted], use_threads=False)
@@ -413,17 +376,15 @@ def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, pr
         try:
             batch = next(batches, None)
         except (pa.ArrowException, OSError) as error:
-            raise ImportFileError(f"{name}, behind row {done}: the file is damaged: {_reason(error)}.") from error
+            raise ImportFileError(f"{name}, behind row {done}: the file is damaged: {reason(error)}.") from error
         if batch is None:
             return
         values = {}
-        for kind, places in columns.places.items():
-            for p in places:
-                values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
-                if (wrong := np.flatnonzero(_wrong(values[p], kind in _BINARY))).size:
-                    value = batch[header[p]][int(wrong[0])]
-                    where = f"{name}, row {done + wrong[0] + 1}, column {_shown(header[p])}"
-                    raise ImportFileError(f"{where}: {value} is not {_expected(kind in _BINARY)}.")
+        for p, binary in columns.binary.items():
+            values[p] = batch[header[p]].to_numpy(zero_copy_only=False).astype(float)  # what is missing becomes NaN
+            if (wrong := np.flatnonzero(_wrong(values[p], binary))).size:
+                where = f"{name}, row {done + wrong[0] + 1}, column {quoted(header[p])}"
+                raise ImportFileError(f"{where}: {batch[header[p]][int(wrong[0])]} is not {_expected(binary)}.")
         folds = None if columns.fold is None else batch[FOLD].to_pylist()
         if folds is not None and None in folds:
             raise ImportFileError(f"{name}, row {done + folds.index(None) + 1}, column {FOLD}: the row has no fold.")
@@ -435,16 +396,16 @@ def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, pr
 # ---- npz -------------------------------------------------------------------------------------------------------------
 
 
-def _open_npz(path: Path, progress: Progress) -> Predictions:
+def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     try:
         archive = zipfile.ZipFile(path)
         arrays = {n.removesuffix(".npy"): _Array(archive, n, path) for n in archive.namelist() if n.endswith(".npy")}
     except (zipfile.BadZipFile, ValueError) as error:
-        raise ImportFileError(f"{path.name} is not an npz file that can be read: {_reason(error)}.") from error
+        raise ImportFileError(f"{path.name} is not an npz file that can be read: {reason(error)}.") from error
     matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     need = "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and folds (N)."
     if len(matrices) < 2 or "y_true" not in matrices:
-        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(_shown, arrays)) or 'none'}. {need}")
+        raise ImportFileError(f"{path.name} has the arrays {', '.join(map(quoted, arrays)) or 'none'}. {need}")
     shape = matrices["y_true"].shape
     for key, array in matrices.items():
         if len(array.shape) != 2 or 0 in array.shape or array.shape != shape or array.dtype.kind not in "buif":
@@ -459,7 +420,7 @@ def _open_npz(path: Path, progress: Progress) -> Predictions:
             rest[key] = array.rows(length).tolist()
     names = tuple(rest.get("label_names", range(shape[1])))
     ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
-    return Predictions(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
+    return PredictionFile(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
 
 
 class _Array:
@@ -498,7 +459,7 @@ def _npz_batches(
             try:
                 batch[key] = array.rows(count)
             except (zipfile.BadZipFile, zipfile.zlib.error, OSError) as error:
-                raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {_reason(error)}.") from error
+                raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}.") from error
             if len(wrong := np.argwhere(_wrong(batch[key], key in _BINARY))):
                 row, column = wrong[0]
                 raise ImportFileError(
@@ -533,8 +494,8 @@ def _class_set_batches(
                 if not all(c in h for row in rows for c in row):
                     at, unknown = next((i, c) for i, row in enumerate(rows) for c in row if c not in h)
                     raise ImportFileError(
-                        f"{path.name}, line {line + at + 1}: {_shown(unknown)} is no class of the hierarchy "
-                        f"({len(h)} classes, such as {_shown(h.nodes[0])})."
+                        f"{path.name}, line {line + at + 1}: {quoted(unknown)} is no class of the hierarchy "
+                        f"({len(h)} classes, such as {quoted(h.nodes[0])})."
                     )
                 sides.append(h.indicator(rows, path.name))
             line += len(parts[0])
@@ -543,12 +504,3 @@ def _class_set_batches(
             yield {"true_sets": sides[0], "pred_sets": sides[1]}
     if not line:
         raise ImportFileError(f"{paths[1].name} is empty. It needs a line of classes for each instance.")
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import numbers
@@ -16,10 +15,11 @@ from pathlib import Path
 import pandas as pd
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.naming import measure_name_problem, text_problem
+from mlflow_mleval.files.reading import check_separator, columns_shown, csv_rows, reason, unreadable
+from mlflow_mleval.naming import measure_name_problem, quoted, text_problem
 
 IDENTITY = ("dataset", "method")
-LONG = ("measure", *IDENTITY, "value")
+LONG_COLUMNS = ("measure", *IDENTITY, "value")
 #: No row of results is longer; a longer one is a broken file, and the csv module has a limit of this order.
 MAX_LINE = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -27,7 +27,11 @@ _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
 
 
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
-    """Results of methods on datasets as one tidy table.
+    """Results of methods on datasets as one tidy table, in the order of the source.
+
+    Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value (float, NaN
+    where empty). An ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
+    problems there are.
 
     Parameters
     ----------
@@ -38,19 +42,6 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
         is dropped.
     name : str, optional
         What errors call the source. Default: the file's name, or "the table".
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value
-        (float, NaN where empty), in the order of the source.
-
-    Raises
-    ------
-    ImportFileError
-        Anything malformed: a missing or unknown column, text where a number belongs, NaN or infinity spelled out, an empty
-        name, a duplicate cell, a ragged row, a line of megabytes, an encoding that is not UTF-8, no rows. The text names the
-        row (in a CSV file the line) and the column, and how many problems there are.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
@@ -63,13 +54,12 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ImportFileError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+        raise unreadable(path, error) from error
     if content[:4] == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
         try:
             frame = pd.read_parquet(io.BytesIO(content))
         except Exception as error:  # pyarrow raises many kinds for a damaged file
-            reason = " ".join(str(error).split())[:200].rstrip(".")
-            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason}.") from error
+            raise ImportFileError(f"{name} is not a parquet file that can be read: {reason(error)}.") from error
         return _tidy(_from_frame(frame, name))
     return _tidy(_from_csv(content, name))
 
@@ -84,7 +74,7 @@ class _Table:
     problems: list[str] = field(default_factory=list)
 
     def problem(self, row: str, column: str, text: str) -> None:
-        self.problems.append(f"{self.name}, {row}, column {_shown(column)}: {text}")
+        self.problems.append(f"{self.name}, {row}, column {quoted(column)}: {text}")
 
     def stop_if_problems(self) -> None:
         if self.problems:
@@ -94,37 +84,24 @@ class _Table:
 
 
 def _from_csv(content: bytes, name: str) -> _Table:
-    text = _decoded(content, name)
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(_checked_lines(lines, name), strict=True)
-    header: list[str] | None = None
     table = _Table(name, [], [])
-    while True:
-        start = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            reason = "a quote is opened and never closed" if "end of data" in str(error) else str(error)
-            raise ImportFileError(f"{name}, line {start}: {reason}.") from error
-        cells = [cell.strip() for cell in cells]
-        if cells in ([], [""]):
+    lines = io.StringIO(_decoded(content, name), newline="")
+    for line, cells in csv_rows(_checked_lines(lines, name), 1, name):
+        counted = f"{len(cells)} cells, the header has {len(table.header)}."
+        if not cells:
             continue
-        if header is None:
-            header = table.header = cells
-            if len(cells) == 1 and (other := next((c for c in ";\t|" if c in cells[0]), None)):
-                raise ImportFileError(f"{name}, line {start}: the separator seems to be {other!r}. Separate columns by commas.")
-            continue
-        counted = f"{len(cells)} cells, the header has {len(header)}."
-        if len(cells) < len(header):
-            table.problem(f"line {start}", header[len(cells)], f"the row ends before it: {counted}")
-        elif len(cells) > len(header):
-            table.problem(f"line {start}", header[-1], f"the row goes on after it with {_shown(cells[len(header)])}: {counted}")
+        if not table.header:
+            table.header = cells
+            check_separator(cells, line, name)
+        elif len(cells) < len(table.header):
+            table.problem(f"line {line}", table.header[len(cells)], f"the row ends before it: {counted}")
+        elif len(cells) > len(table.header):
+            more = quoted(cells[len(table.header)])
+            table.problem(f"line {line}", table.header[-1], f"the row goes on after it with {more}: {counted}")
         else:
-            table.rows.append((f"line {start}", cells))
-    if header is None:
-        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG)}.")
+            table.rows.append((f"line {line}", cells))
+    if not table.header:
+        raise ImportFileError(f"{name} is empty. It needs a header with the columns {', '.join(LONG_COLUMNS)}.")
     return table
 
 
@@ -151,7 +128,7 @@ def _checked_lines(lines: io.StringIO, name: str) -> Iterator[str]:
         if len(line) > MAX_LINE:
             parts = line.split(",")
             widest = max(range(len(parts)), key=lambda i: len(parts[i]))
-            column = _shown(header[widest].strip()) if widest < len(header) else str(widest + 1)
+            column = quoted(header[widest].strip()) if widest < len(header) else str(widest + 1)
             raise ImportFileError(
                 f"{name}, line {number}, column {column}: the line has {len(line):,} characters, more than any row of results "
                 f"({MAX_LINE:,}). Is it a file of results?"
@@ -186,14 +163,14 @@ def _tidy(table: _Table) -> pd.DataFrame:
         if is_long:
             measure = _text(table, row, "measure", cells[place["measure"]])
             if measure and (why := measure_name_problem(measure)):
-                table.problem(row, "measure", f"{_shown(measure)} cannot name a metric: {why}.")
+                table.problem(row, "measure", f"{quoted(measure)} cannot name a metric: {why}.")
             named = [(measure, "value")]
         else:
             named = [(measure, measure) for measure in measures]
         for measure, column in named:
             value = _number(table, row, column, cells[place[column]])
             cell = (dataset, method, measure)
-            label = f"{measure} of {_shown(method)} on {_shown(dataset)}"
+            label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
             if (first := seen.setdefault((*cell, fold), row)) is not row:
                 where = f" in fold {fold}" if fold is not None else ""
                 table.problem(row, column, f"{label}{where} was given in {first} already.")
@@ -214,18 +191,18 @@ def _check_header(table: _Table) -> None:
                 f"{table.name}: column {i + 1} has no name. If it is the index of a pandas table, write it with index=False."
             )
     if twice := sorted({c for c in header if header.count(c) > 1}):
-        raise ImportFileError(f"{table.name}: the column {', '.join(map(_shown, twice))} occurs twice in the header.")
+        raise ImportFileError(f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header.")
     is_long = "measure" in header or "value" in header
-    if missing := [c for c in (LONG if is_long else IDENTITY) if c not in header]:
-        have = ", ".join(_shown(c) for c in header[:8]) + (" …" if len(header) > 8 else "")
+    if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
         raise ImportFileError(
-            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {have}). The long form has "
-            f"{', '.join(LONG)} and maybe fold; the wide form dataset, method, maybe fold, and one column a measure."
+            f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The "
+            f"long form has {', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column "
+            "a measure."
         )
-    others = [c for c in header if c not in (*(LONG if is_long else IDENTITY), "fold")]
+    others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
     if is_long and others:
         raise ImportFileError(
-            f"{table.name}: unknown column {', '.join(map(_shown, others))} beside {', '.join(LONG)} and fold. Remove it."
+            f"{table.name}: unknown column {', '.join(map(quoted, others))} beside {', '.join(LONG_COLUMNS)} and fold. Remove it."
         )
     if not is_long:
         if not others:
@@ -256,7 +233,7 @@ def _fold(table: _Table, row: str, cell: object) -> int | None:
         if number != int(number) or not 0 <= number < 2**31 or isinstance(cell, bool):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        table.problem(row, "fold", f"{_shown(cell)} is not a fold number (0, 1, 2 …).")
+        table.problem(row, "fold", f"{quoted(cell)} is not a fold number (0, 1, 2 …).")
         return None
     return int(number)
 
@@ -271,10 +248,5 @@ def _number(table: _Table, row: str, column: str, cell: object) -> float:
         with suppress(OverflowError):
             value = float(cell)
     if not math.isfinite(value):
-        table.problem(row, column, f"{_shown(cell)} is not a finite number. {_EMPTY_HINT}")
+        table.problem(row, column, f"{quoted(cell)} is not a finite number. {_EMPTY_HINT}")
     return value
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
-    return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures.dependence import ALPHAS, label_count, polynomial_weights
+from mlflow_mleval.measures.dependence import ALPHAS, family_weights, label_count
 from mlflow_mleval.validation import one_of
 
 Array = NDArray[np.float64]
@@ -26,23 +26,9 @@ _NO_ROOM = 1e-12
 def area_weights(family: str, n_labels: int) -> Array:
     """Weights of the mean largest error, the second largest, … in the area under the losses, shape (K,).
 
-    The area is that of trapezoids over (k-1)/(K-1), k = 1..K, or over log(alpha) scaled to [0, 1], alpha in `ALPHAS`.
-
-    Parameters
-    ----------
-    family : {"binomial", "polynomial"}
-    n_labels : int
-        K.
-
-    Raises
-    ------
-    ValueError
-        An unknown family; a number of labels that is none.
-
-    Notes
-    -----
-    Binomial: without the K x K weights, for those of the i-th largest error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a
-    beta integral and sum under it).
+    The area is that of trapezoids over (k-1)/(K-1), k = 1..K, or over log(alpha) scaled to [0, 1], alpha in `ALPHAS`. Binomial:
+    without the K x K weights, for those of the i-th largest error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a beta integral
+    and sum under it).
 
     >>> area_weights("binomial", 3).round(4)
     array([0.6667, 0.25  , 0.0833])
@@ -53,7 +39,7 @@ def area_weights(family: str, n_labels: int) -> Array:
     if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
         at = np.log(ALPHAS) / np.log(ALPHAS[-1])
         width = (np.diff(at, prepend=at[0]) + np.diff(at, append=at[-1])) / 2
-        return width @ polynomial_weights(n_labels)
+        return width @ family_weights("polynomial", n_labels)
     if n_labels == 1:
         return np.ones(1)
     place = np.arange(1, n_labels + 1, dtype=float)
@@ -63,7 +49,7 @@ def area_weights(family: str, n_labels: int) -> Array:
 
 
 def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "binomial") -> dict[str, Array]:
-    """The ends of loss profiles, their area, slope and relative gain.
+    """The ends of loss profiles, their area, slope and relative gain, each of shape (...,).
 
     Parameters
     ----------
@@ -76,11 +62,8 @@ def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "bino
 
     Returns
     -------
-    dict of str to array of shape (...,)
-        hamming and subset, the ends of the profile; area, the mean loss over the degrees of dependence; slope, subset - hamming:
-        0 is best for all of them, and flat where all errors fall on the same instances. relative_gain in [0, 1]: how far the area
-        lies below the largest that the same Hamming loss allows (as many wrong labels in every instance), 1 is best (all errors
-        fall on the same instances); NaN where the two coincide: one label, no error, or nothing right.
+    dict of str to array
+        As of `mlflow_mleval.measures.dependence.Profile`: hamming and subset (the ends), area, slope, relative_gain.
 
     >>> a, b = [0.488, 0.104, 0.008], [0.5, 0.5, 0.5]  # the learners A and B of section 4.4
     >>> {name: values.round(3).tolist() for name, values in awareness([a, b]).items()}  # doctest: +NORMALIZE_WHITESPACE
@@ -104,17 +87,7 @@ def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "bino
 
 
 def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Array]:
-    """The measures of the registry that follow from the wrong labels of label sets alone.
-
-    Parameters
-    ----------
-    means, n_labels
-        As for `awareness`.
-
-    Returns
-    -------
-    dict of str to array of shape (...,)
-        hamming_loss, subset_accuracy, binomial_area, binomial_slope, binomial_gain.
+    """The measures of the registry that follow from the wrong labels of label sets alone; arguments as of `awareness`.
 
     >>> {name: float(value) for name, value in hard_measures([0.5, 0.5]).items()}  # doctest: +NORMALIZE_WHITESPACE
     {'hamming_loss': 0.5, 'subset_accuracy': 0.5, 'binomial_area': 0.5, 'binomial_slope': 0.0, 'binomial_gain': 1.0}
@@ -127,19 +100,7 @@ def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Ar
 def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[str, float]:
     """The summaries of the binomial profile that an evaluation reports, by the names of the registry.
 
-    Parameters
-    ----------
-    means : array, shape (K,)
-        Mean over instances of the largest error, the second largest, and so on.
-    kind : {"soft", "hard"}
-        The errors are those of scores, or of predicted label sets.
-
-    Returns
-    -------
-    dict of str to float
-        Hard predictions: ``binomial_area``, ``binomial_slope`` (0 is best; the ends are ``hamming_loss`` and
-        1 - ``subset_accuracy``) and ``binomial_gain`` (1 is best; NaN where it is not defined).
-        Scores: ``soft_hamming_loss``, ``soft_subset_loss``, ``soft_binomial_area``, ``soft_binomial_slope`` (0 is best).
+    The errors are those of scores ("soft") or of predicted label sets ("hard"), whose ends are measures anyway.
 
     >>> {name: round(value, 4) for name, value in binomial_measures([0.625, 0.375, 0.0], "hard").items()}
     {'binomial_area': 0.5104, 'binomial_slope': 0.2917, 'binomial_gain': 0.4688}

@@ -9,20 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.validation import binary_matrix, matrix_shape, same_shape
+from mlflow_mleval.validation import binary_matrix, cells, matrix_shape, same_shape
 
 _BLOCK = 1 << 16  # cells: half a megabyte of errors
 
 
 def truth_and_scores(y_true: Any, y_score: Any) -> tuple[Any, Any]:
-    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K.
+    """Truth as booleans and scores as numbers, each an ndarray or csr, of one shape N x K; else a ValueError or TypeError.
 
     Scores are checked to lie in [0, 1] here if they are sparse, else block by block, while they are in the cache.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `binary_matrix` and `matrix_shape` do; shapes that differ, scores that are NaN or outside [0, 1].
     """
     y_true = binary_matrix(y_true, "y_true")
     y_score = matrix_shape(y_score, "y_score")
@@ -59,11 +54,8 @@ def _check_scores(some: NDArray[Any], y_score: Any) -> None:
     """Raise a ValueError about all of ``y_score`` if any of these is outside [0, 1] or NaN."""
     if some.dtype == bool or not some.size or (some.min() >= 0 and some.max() <= 1):
         return
-    stored = y_score.tocoo() if sparse.issparse(y_score) else None
-    values = y_score.ravel() if stored is None else stored.data
+    values = y_score.data if sparse.issparse(y_score) else y_score.ravel()
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    row, column = np.unravel_index(bad[0], y_score.shape) if stored is None else (stored.row[bad[0]], stored.col[bad[0]])
     raise ValueError(
-        f"`y_score` must lie in [0, 1], got {values[bad[0]]} in row {row}, column {column} "
-        f"({len(bad)} such cell{'s' * (len(bad) != 1)}). Rescale the scores, or leave these instances out."
+        f"`y_score` must lie in [0, 1], got {cells(y_score, bad)}. Rescale the scores, or leave these instances out."
     )

@@ -56,23 +56,16 @@ class Capacity(ABC):
     def from_function(
         cls, function: Callable[..., Any], n_labels: int, *, argument: str = "set", relevance: bool = False
     ) -> Capacity:
-        """A capacity given as a set function.
+        """A capacity given as a set function; a ValueError names the sets where it is not monotone or not normalised.
 
         Parameters
         ----------
         function : callable
-            Gives mu(A). With ``relevance``, it takes the set of relevant labels as its second argument.
-        n_labels : int
-            K.
+            Gives mu(A) of K labels, ``n_labels``.
         argument : {"set", "mask"}
             Called with one frozenset of label numbers, or with an int64 array of bitmasks to answer by an array (K <= 62).
         relevance : bool
-            Whether the capacity depends on the relevant labels.
-
-        Raises
-        ------
-        ValueError
-            Not monotone or not normalised; the sets are named.
+            Whether the capacity depends on the relevant labels: ``function`` takes the set of these as its second argument.
         """
         one_of(argument, "argument", ("set", "mask"))
         n_labels = label_count(n_labels)
@@ -83,10 +76,7 @@ class Capacity(ABC):
 
     @classmethod
     def from_mobius(
-        cls,
-        masses: Mapping[Iterable[int], float] | ArrayLike,
-        n_labels: int,
-        *,
+        cls, masses: Mapping[Iterable[int], float] | ArrayLike, n_labels: int, *,
         emphasis: Callable[[int, int], float] | None = None,
     ) -> Capacity:
         """A capacity given by its Möbius transform m: mu(A) is the sum of m(T) over the subsets T of A (eq. 10).
@@ -95,8 +85,6 @@ class Capacity(ABC):
         ----------
         masses : mapping from sets of label numbers to float, or array of shape (2**K,) by bitmask
             Sets that are missing have mass 0.
-        n_labels : int
-            K.
         emphasis : callable, optional
             ``emphasis(r, t)``, positive: by what factor the mass of a set of t labels grows if r of them are relevant;
             masses are then divided by their new sum. More weight on sets with relevant labels is the paper's proposed
@@ -151,17 +139,8 @@ class Capacity(ABC):
     def counting(cls, v: Callable[[float], float] | ArrayLike, n_labels: int) -> Capacity:
         """A capacity that depends on the number of labels only: mu(A) = v(|A|/K) (section 4.2).
 
-        Parameters
-        ----------
-        v : callable, or array of shape (K + 1,)
-            Non-decreasing from v(0) = 0 to v(1) = 1; or its values at 0, 1/K, …, 1.
-        n_labels : int
-            K.
-
-        Raises
-        ------
-        ValueError
-            v is not monotone or not normalised; the sizes of the sets are named.
+        v is callable and non-decreasing from v(0) = 0 to v(1) = 1, or an array of its values at 0, 1/K, …, 1; else a
+        ValueError names the sizes of the sets.
 
         >>> Capacity.counting([0, 0.5, 0.4, 1], 3)
         Traceback (most recent call last):
@@ -201,10 +180,7 @@ class Capacity(ABC):
 
     @classmethod
     def weighted(
-        cls,
-        weights: ArrayLike,
-        v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-        *,
+        cls, weights: ArrayLike, v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None, *,
         relevant_weight: float = 1.0,
     ) -> Capacity:
         """Labels of unequal importance: mu(A) = v(w(A) / w(all labels)) with w(A) the sum of the weights in A.
@@ -312,23 +288,11 @@ def choquet_loss(y_true: Any, y_score: Any, capacity: Capacity, *, per_instance:
 
     Parameters
     ----------
-    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
-        Scores or hard predictions.
+    y_true, y_score, per_instance
+        As for `mlflow_mleval.owa_loss`, which says what is returned and raised.
     capacity : Capacity
-        Of K labels.
-    per_instance : bool
-        Return the loss of every instance in place of their mean.
-
-    Returns
-    -------
-    float, or array of shape (N,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1]; a capacity of another number of
-        labels, or one that shows itself not to be monotone, with the sets that do.
+        Of K labels. One of another number of labels is a ValueError, and one that shows itself not to be monotone; the sets that
+        do are named.
 
     >>> mu = Capacity.weighted([1, 1, 2])
     >>> float(choquet_loss([[0, 1, 1]], [[0, 1, 0]], mu))

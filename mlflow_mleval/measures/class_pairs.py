@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from mlflow_mleval.measures.closure import blocks, offsets, spans
+from mlflow_mleval.measures.closure import offsets, spans, stretches
 
 _TABLE = 1 << 23  # cells of the dense table into which rows of the closure are spread
 _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabulated
@@ -71,31 +71,17 @@ def distinct(left: np.ndarray, right: np.ndarray, width: int) -> tuple[np.ndarra
 def meetings(
     above: sparse.csr_array, left: np.ndarray, right: np.ndarray
 ) -> Iterator[tuple[slice, sparse.csr_array, np.ndarray]]:
-    """Walk through the ancestors of the right class of every pair, some pairs at a time.
+    """Walk through the ancestors of the right class of every pair of classes, some pairs at a time; `left` is sorted.
 
-    Parameters
-    ----------
-    above : csr_array
-        1 + upward distance from each class to its ancestors.
-    left, right : ndarray of int
-        Classes; `left` is sorted.
-
-    Yields
-    ------
-    part : slice
-        The pairs of this turn.
-    ancestors : csr_array
-        The rows of `above` for the right classes of these pairs.
-    length : ndarray
-        For each entry of these rows the length of the path from left over the ancestor to right; beyond every distance if it is
-        no ancestor of left.
+    Yields which pairs these are (a slice), the rows of the closure for their right classes, and for each entry of these rows the
+    length of the path from left over the ancestor to right; beyond every distance if it is no ancestor of left.
     """
     width, size = above.shape[1], np.diff(above.indptr)
     far = 2 * above.data.max(initial=1)
     head = np.diff(left, prepend=-1) > 0
     # A stretch of pairs that starts within those of a class needs a row for it, too.
     table = np.full(min(_TABLE, head.sum() * width) + width, far, above.dtype)
-    for lo, hi in blocks(head * width + 4 * size[right], _TABLE):
+    for lo, hi in stretches(head * width + 4 * size[right], _TABLE):
         head[lo] = True
         first = left[lo:hi][head[lo:hi]]
         row = (np.cumsum(head[lo:hi]) - 1) * width
@@ -119,16 +105,9 @@ def distances(above: sparse.csr_array, left: np.ndarray, right: np.ndarray) -> n
 
 
 def best_matching(weight: np.ndarray) -> np.ndarray:
-    """Largest sum of weights of a one-to-one matching, for a stack of matrices.
+    """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are not negative.
 
-    Parameters
-    ----------
-    weight : ndarray, shape (g, m, k)
-        Not negative; what is not matched weighs nothing.
-
-    Returns
-    -------
-    ndarray, shape (g,)
+    What is not matched weighs nothing.
 
     >>> best_matching(np.array([[[3, 2], [2, 0]], [[3, 2], [1, 1]]]))
     array([4, 4])
@@ -150,18 +129,9 @@ def best_matching(weight: np.ndarray) -> np.ndarray:
 def pair_measures(
     true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, forbid: bool, tolerance: float
 ) -> dict[str, np.ndarray]:
-    """The pair-based measures of every instance.
+    """The pair-based measures of every instance, where a class that is not paired costs `limit`.
 
-    Parameters
-    ----------
-    true, pred : csr_array of bool, shape (N, n)
-    pairs : Pairs
-    limit : float
-        Cost D of a class that is not paired.
-    forbid : bool
-        Whether classes more than D apart may not be paired.
-    tolerance : float
-        Distances that differ by no more are equal.
+    With `forbid`, classes farther apart than that may not be paired. Distances that differ by no more than `tolerance` are equal.
     """
     start, distance = pairs.start, pairs.apart[pairs.kind]
     m, k = np.diff(true.indptr), np.diff(pred.indptr)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_pairs import instance_pairs
-from mlflow_mleval.measures.closure import blocks, compressed, lookup, offsets, spans
+from mlflow_mleval.measures.closure import compressed, lookup, offsets, spans, stretches
 
 _BLOCK = 1 << 20  # pairs of classes that are looked at together
 
@@ -41,7 +41,7 @@ def distinct_rows(true: sparse.csr_array, pred: sparse.csr_array) -> tuple[np.nd
 def nested(labels: sparse.csr_array, above: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the classes that have an ancestor, and that have a descendant, in the set of their own instance."""
     lower, upper = np.zeros(labels.nnz, bool), np.zeros(labels.nnz, bool)
-    for lo, hi in blocks(np.diff(labels.indptr).astype(np.int64) ** 2, _BLOCK):
+    for lo, hi in stretches(np.diff(labels.indptr).astype(np.int64) ** 2, _BLOCK):
         _, left, right = instance_pairs(labels[lo:hi], labels[lo:hi])
         left, right = (side[left != right] + labels.indptr[lo] for side in (left, right))
         under = lookup(above, labels.indices[left], labels.indices[right]) > 0

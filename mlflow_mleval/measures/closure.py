@@ -38,10 +38,10 @@ def compressed(data: np.ndarray, indices: np.ndarray, start: np.ndarray, width: 
     return sparse.csr_array((data, indices.astype(kind, copy=False), start.astype(kind)), shape=(len(start) - 1, width))
 
 
-def blocks(costs: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
+def stretches(costs: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
     """Cut a sequence into stretches whose costs sum to at most the limit, or that are one item.
 
-    >>> list(blocks(np.array([2, 2, 1, 7, 1]), 5))
+    >>> list(stretches(np.array([2, 2, 1, 7, 1]), 5))
     [(0, 3), (3, 4), (4, 5)]
     """
     total = np.cumsum(costs)
@@ -130,18 +130,9 @@ class Parents:
 
 
 def closure(up: Parents, columns: np.ndarray | None = None) -> sparse.csr_array:
-    """Shortest upward distances, one row a class; every row is the union of its parents' rows and the class itself.
+    """1 + the shortest distance from class c up to a in entry (c, a), for a = c and every ancestor a; rows sorted by column.
 
-    Parameters
-    ----------
-    up : Parents
-    columns : ndarray of bool, shape (n,), optional
-        The classes that are looked for; all without it.
-
-    Returns
-    -------
-    csr_array, shape (n, n)
-        Entry (c, a) is 1 + the shortest distance from c up to a, for a = c and every ancestor a; rows sorted by column.
+    Every row is the union of its parents' rows and the class itself. The mask `columns` names the classes that are looked for.
     """
     n = len(up.level)
     count = up.count

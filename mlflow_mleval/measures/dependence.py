@@ -31,75 +31,29 @@ _MOST_WEIGHTS = 1 << 19  # made at a time: K x K of them would be too many for t
 # ---- weights ---------------------------------------------------------------------------------------------------------
 
 
-def binomial_weights(n_labels: int, ks: ArrayLike | None = None) -> NDArray[np.float64]:
-    """OWA weights of the binomial loss, the weight of the largest error first (Hüllermeier et al. 2022, eq. 18).
+def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = None) -> NDArray[np.float64]:
+    """OWA weights for each parameter of a family, the weight of the largest error first: shape (P, K), rows of sum 1.
 
-    The loss for k is the mean over all sets of k labels of the largest error in the set, so the i-th largest error of
-    K counts in C(K-i, k-1) of the C(K, k) sets. k=1 is the Hamming loss, k=K the subset 0/1 loss.
+    Binomial, k in 1..K (by default all; Hüllermeier et al. 2022, eq. 18): the loss is the mean over all sets of k labels of the
+    largest error in the set, so the i-th largest error of K counts in C(K-i, k-1) of the C(K, k) sets. Polynomial, alpha >= 1 (by
+    default `ALPHAS`; eq. 17): the i-th largest weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. Parameter 1 is the Hamming loss, the
+    largest the subset 0/1 loss.
 
-    Parameters
-    ----------
-    n_labels : int
-        K.
-    ks : array of int, shape (P,), optional
-        Sizes of the label sets, in 1..K; all of them by default.
-
-    Returns
-    -------
-    array, shape (P, K)
-        Rows are non-increasing and sum to 1.
-
-    Raises
-    ------
-    ValueError
-        ``ks`` holds anything but integers in 1..K.
-
-    Notes
-    -----
-    Cumulative products of the ratios of neighbouring weights: relative error 5e-15 at K=1000, no overflow.
-
-    >>> binomial_weights(4, [1, 2, 4]).round(3)
+    >>> family_weights("binomial", 4, [1, 2, 4]).round(3)
     array([[0.25 , 0.25 , 0.25 , 0.25 ],
            [0.5  , 0.333, 0.167, 0.   ],
            [1.   , 0.   , 0.   , 0.   ]])
-    """
-    return _weights("binomial", n_labels, _parameters("binomial", n_labels, ks), n_labels)
-
-
-def polynomial_weights(n_labels: int, alphas: ArrayLike | None = None) -> NDArray[np.float64]:
-    """OWA weights of the polynomial loss, the weight of the largest error first (Hüllermeier et al. 2022, eq. 17).
-
-    The i-th largest error of K weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. alpha=1 is the Hamming loss, the limit for
-    large alpha the subset 0/1 loss.
-
-    Parameters
-    ----------
-    n_labels : int
-        K.
-    alphas : array of float, shape (P,), optional
-        Exponents, at least 1; `ALPHAS` by default.
-
-    Returns
-    -------
-    array, shape (P, K)
-        Rows are non-increasing and sum to 1.
-
-    Raises
-    ------
-    ValueError
-        ``alphas`` holds anything but finite numbers of at least 1.
-
-    >>> polynomial_weights(4, [1, 2]).round(4)
+    >>> family_weights("polynomial", 4, [1, 2]).round(4)
     array([[0.25  , 0.25  , 0.25  , 0.25  ],
            [0.4375, 0.3125, 0.1875, 0.0625]])
     """
-    return _weights("polynomial", n_labels, _parameters("polynomial", n_labels, alphas), n_labels)
+    return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
 
 def _weights(family: str, n_labels: int, parameters: NDArray[Any], n_largest: int) -> NDArray[np.float64]:
     """Weights of the largest errors only, shape (P, n_largest)."""
     at = parameters[:, None]
-    if family == "binomial":
+    if family == "binomial":  # products of the ratios of neighbouring weights: relative error 5e-15 at K=1000, no overflow
         left = np.arange(n_labels - 1, n_labels - n_largest, -1, dtype=float)  # labels below the i-th largest error
         return np.cumprod(np.hstack([at / n_labels, np.maximum(left - at + 1, 0) / left]), axis=1)
     right = np.arange(n_labels, n_labels - n_largest, -1)  # labels below the i-th largest error, and it
@@ -119,11 +73,6 @@ def label_count(n_labels: int) -> int:
 
 def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.float64]:
     """The weights of one loss of a family, shape (K,).
-
-    Raises
-    ------
-    ValueError
-        An unknown family; anything but one parameter, in its range.
 
     >>> owa_weights("binomial", 3, 2).round(3)
     array([0.667, 0.333, 0.   ])
@@ -157,26 +106,10 @@ def _parameters(family: str, n_labels: int, parameters: ArrayLike | None) -> NDA
 
 
 def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
-    """Sums over the instances of their largest error, their second largest, and so on.
+    """Sums over the instances of their largest error abs(y_score - y_true), their second largest, and so on: shape (K,).
 
-    Sums of disjoint sets of instances add up; divided by the number of instances they are what
-    `profile_from_means` takes.
-
-    Parameters
-    ----------
-    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
-        Scores or hard predictions. Two sparse matrices are never made dense.
-
-    Returns
-    -------
-    array, shape (K,)
-        Non-increasing; the errors are abs(y_score - y_true), sorted from the largest within each row.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1].
+    They add up over disjoint sets of instances; `profile_from_means` takes them divided by the number of instances. Scores lie
+    in [0, 1] or are hard predictions. Two sparse matrices are never made dense.
 
     >>> order_statistic_sums([[0, 1, 1], [0, 0, 1]], [[0.25, 1.0, 0.5], [0.5, 0.0, 0.25]])
     array([1.25, 0.75, 0.  ])
@@ -197,21 +130,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
 
 
 def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
-    """Number of instances with 0, 1, …, K wrong labels.
-
-    Parameters
-    ----------
-    y_true, y_pred : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-
-    Returns
-    -------
-    array of int, shape (K + 1,)
-        Sums to N. Histograms of disjoint sets of instances add up; `profile_from_histogram` takes them.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes differ, or an entry other than 0 or 1.
+    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1; `profile_from_histogram` takes it.
 
     >>> error_histogram([[0, 1, 1], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]])
     array([1, 1, 0, 0])
@@ -285,10 +204,9 @@ class Profile:
 
     @property
     def area(self) -> float:
-        """Area under the losses over `positions`, divided by the width: the mean loss over the degrees of dependence.
+        """Area under the losses over `positions` (trapezoids), divided by the width, in [hamming, subset]; 0 is best.
 
-        Trapezoids; in [hamming, subset]; 0 is best. One number for the whole profile: it grows with the level and with
-        the slope.
+        The mean loss over the degrees of dependence: it grows with the level and with the slope.
         """
         if len(self.losses) == 1:
             return float(self.losses[0])
@@ -335,7 +253,7 @@ def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", paramete
     Raises
     ------
     ValueError, TypeError
-        As `order_statistic_sums`, `error_histogram` and `profile_from_means` do.
+        As `owa_loss`; an unknown family, parameters out of range or order.
 
     >>> loss_profile([[0, 1, 1], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]]).losses.round(4)
     array([0.1667, 0.3333, 0.5   ])
@@ -349,28 +267,13 @@ def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", paramete
 
 
 def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
-    """The profile of scores, from the mean over instances of each order statistic of the errors.
-
-    Parameters
-    ----------
-    means : array, shape (K,)
-        `order_statistic_sums` divided by the number of instances.
-    family : {"binomial", "polynomial"}
-    parameters : array, shape (P,), optional
-        Increasing; by default k = 1..K, or `ALPHAS`.
-
-    Raises
-    ------
-    ValueError
-        ``means`` is not a non-increasing sequence in [0, 1], an unknown family, parameters out of range or order.
+    """The profile of scores, from the mean over instances of each order statistic of the errors, shape (K,).
 
     >>> profile_from_means([0.625, 0.375, 0.0]).losses.round(4)
     array([0.3333, 0.5417, 0.625 ])
     """
     means = np.asarray(means, dtype=float)
-    rounding = 1e-9
-    if means.ndim != 1 or not len(means) or not (means[0] <= 1 + rounding and means[-1] >= -rounding and
-                                                 np.all(np.diff(means) <= rounding)):
+    if means.ndim != 1 or not len(means) or not np.all(np.diff(means, prepend=1, append=0) <= 1e-9):  # but for rounding
         raise ValueError(
             "`means` must be a non-increasing sequence in [0, 1], the mean of the largest error of each instance first. "
             "Divide the sums of `order_statistic_sums` by the number of instances."
@@ -381,21 +284,8 @@ def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: A
 def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
     """The profile of hard predictions, from the number of instances with 0, 1, …, K wrong labels.
 
-    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for hard predictions has
-    its index reversed.)
-
-    Parameters
-    ----------
-    histogram : array, shape (K + 1,)
-        `error_histogram`.
-    family : {"binomial", "polynomial"}
-    parameters : array, shape (P,), optional
-        Increasing; by default k = 1..K, or `ALPHAS`.
-
-    Raises
-    ------
-    ValueError
-        ``histogram`` has negative entries, or none that is positive; an unknown family, parameters out of range or order.
+    An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for hard predictions has its index
+    reversed.)
 
     >>> profile_from_histogram([1, 1, 0, 0]).losses.round(4)
     array([0.1667, 0.3333, 0.5   ])
@@ -479,22 +369,10 @@ def binomial_loss(y_true: Any, y_score: Any, k: int, *, per_instance: bool = Fal
 
     Parameters
     ----------
-    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
-        Scores or hard predictions.
+    y_true, y_score, per_instance
+        As for `owa_loss`, which says what is returned and raised.
     k : int
         In 1..K.
-    per_instance : bool
-        Return the loss of every instance in place of their mean.
-
-    Returns
-    -------
-    float, or array of shape (N,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], k out of range.
 
     >>> float(binomial_loss([[0, 1, 1]], [[0.25, 1.0, 0.5]], 3))
     0.5
@@ -513,22 +391,10 @@ def polynomial_loss(y_true: Any, y_score: Any, alpha: float, *, per_instance: bo
 
     Parameters
     ----------
-    y_true : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-    y_score : array or scipy.sparse matrix in [0, 1], shape (N, K)
-        Scores or hard predictions.
+    y_true, y_score, per_instance
+        As for `owa_loss`, which says what is returned and raised.
     alpha : float
         At least 1.
-    per_instance : bool
-        Return the loss of every instance in place of their mean.
-
-    Returns
-    -------
-    float, or array of shape (N,)
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes differ, a truth other than 0 or 1, a score that is NaN or outside [0, 1], alpha below 1 or not finite.
 
     >>> float(polynomial_loss([[0, 1]], [[0, 0]], 2))
     0.75

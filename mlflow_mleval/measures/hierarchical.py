@@ -10,7 +10,7 @@ import pandas as pd
 
 from mlflow_mleval.measures.class_pairs import Pairs, pair_measures
 from mlflow_mleval.measures.class_sets import distinct_rows, nested, renumbered, row_sums, without
-from mlflow_mleval.measures.closure import blocks, closure
+from mlflow_mleval.measures.closure import closure, stretches
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.lca import extended_graphs, meet
 from mlflow_mleval.measures.lca_minimal import minimal_graphs
@@ -33,16 +33,8 @@ _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at toge
 
 
 def instance_measures(
-    true: Any,
-    pred: Any,
-    h: Hierarchy,
-    *,
-    max_distance: float = 5,
-    lca: str = "extended",
-    lca_max_distance: float | None = None,
-    count_root: bool = False,
-    far_pairs: str = "forbid",
-    measures: Iterable[str] | None = None,
+    true: Any, pred: Any, h: Hierarchy, *, max_distance: float = 5, lca: str = "extended", lca_max_distance: float | None = None,
+    count_root: bool = False, far_pairs: str = "forbid", measures: Iterable[str] | None = None,
 ) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
@@ -136,7 +128,7 @@ def instance_measures(
     size = np.diff(above.indptr)
     cost = row_sums(size, y) + row_sums(size, p) + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
     parts = []
-    for lo, hi in blocks(cost, _BLOCK):
+    for lo, hi in stretches(cost, _BLOCK):
         t, q = y[lo:hi], p[lo:hi]
         columns: dict[str, np.ndarray] = {}
         if "set" in families:
@@ -160,6 +152,10 @@ def instance_measures(
         found = found.assign(**descendant_measures(h._up, number, without(y, y_lower), without(p, p_lower)))
     names = [name for family in families for name in FAMILIES[family]] + ["lca_exact"] * ("lca_exact" in found)
     return found[names].iloc[place].reset_index(drop=True)
+
+
+#: The options of the hierarchical measures, with their defaults.
+OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__
 
 
 def micro(sums: Mapping[str, float]) -> dict[str, float]:

@@ -342,7 +342,7 @@ class Hierarchy:
         return {self.nodes[i] for i in np.flatnonzero(np.isin(self._number, numbers))}
 
 
-def listing(items: Iterable[Any], noun: str, limit: int = 5) -> str:
+def listing(items: Iterable[Any], noun: str) -> str:
     """The items, how many they are, and the first few of them.
 
     >>> listing("abcdefg", "letter")
@@ -350,4 +350,4 @@ def listing(items: Iterable[Any], noun: str, limit: int = 5) -> str:
     """
     items = list(items)
     plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
-    return f"{len(items)} {plural}: {', '.join(map(repr, items[:limit]))}{', ...' * (len(items) > limit)}"
+    return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"

@@ -11,7 +11,9 @@ from mlflow_mleval.measures.flat import Conventions
 def ranking_measures(
     true: NDArray[np.bool_], scores: NDArray[np.float64], conventions: Conventions = "sklearn"
 ) -> dict[str, NDArray[np.float64]]:
-    """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16).
+    """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of shape (n,).
+
+    One sort of each row, with the truth carried in the lowest bit of the sorted numbers.
 
     Parameters
     ----------
@@ -22,16 +24,6 @@ def ranking_measures(
         Equal scores share the worst rank of the group, or stand in the order of falling label index. An instance without
         a relevant label has average precision 1, or NaN: it is left out of the mean. Its coverage and ranking loss are 0,
         its one-error 1, under both. Ties for the top label go to the lowest index, or the highest.
-
-    Returns
-    -------
-    dict of str to array of shape (n,)
-        ``one_error`` in {0, 1}, ``coverage`` in 0..K-1, ``ranking_loss`` in [0, 1] (0 is best) and
-        ``average_precision`` in [0, 1] (1 is best).
-
-    Notes
-    -----
-    One sort of each row, with the truth carried in the lowest bit of the sorted numbers.
 
     >>> found = ranking_measures(np.array([[True, False, True]]), np.array([[0.9, 0.5, 0.2]]))
     >>> {name: v.round(3).item() for name, v in found.items()}

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.digests import added, row_digests, together
 from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
 from mlflow_mleval.measures.label_ranking import ranking_measures
 from mlflow_mleval.validation import groups
@@ -46,6 +47,8 @@ class Sums:
         Smallest and largest score.
     seconds : mapping of str to float
         ``fit_time``, ``predict_time``, where known of all parts.
+    truth : int or None
+        Sum of the digests of the true label sets, which tells data apart; None where it is not known.
     """
 
     n: int
@@ -58,6 +61,7 @@ class Sums:
     errors: NDArray[np.float64] | None = None
     score_range: tuple[float, float] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+    truth: int | None = None
 
     def __add__(self, other: Sums) -> Sums:
         errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
@@ -73,11 +77,13 @@ class Sums:
             errors=errors,
             score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
+            truth=together(self.truth, other.truth),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
-        return {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
+        parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
+        return parts | {"truth": None if self.truth is None else f"{self.truth:064x}"}
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
@@ -86,7 +92,8 @@ class Sums:
         arrays = {name: None if parts[name] is None else np.array(parts[name], kind) for name, kind in kinds.items()}
         span = parts["score_range"]
         own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
-        return cls(n=parts["n"], seconds=parts["seconds"], **own, **arrays)
+        truth = parts.get("truth")  # older versions did not write it
+        return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
 
     def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or of label sets."""
@@ -124,6 +131,7 @@ def sum_rows(
     flat: bool = True,
     further: Mapping[str, NDArray[np.float64]] | None = None,
     seconds: Mapping[str, float] | None = None,
+    truth: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
@@ -140,8 +148,8 @@ def sum_rows(
         Include the example-based measures.
     further : mapping of str to array of shape (N,)
         Quantities known of each instance that are to be summed too.
-    seconds : mapping of str to float
-        ``Sums.seconds``.
+    seconds, truth
+        Those of `Sums`.
 
     Returns
     -------
@@ -192,6 +200,7 @@ def sum_rows(
         errors=np.array([errors[::-1], np.zeros(n_labels)]) if soft else None,
         score_range=None if score is None else (float(low), float(high)),
         seconds=seconds or {},
+        truth=truth,
     )
     if soft:
         values |= {"soft_hamming_loss": ends[0], "soft_subset_loss": ends[1]}
@@ -200,8 +209,8 @@ def sum_rows(
 
 def sum_folds(
     true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, **options: Any
-) -> tuple[dict[Hashable, Sums], pd.DataFrame | None]:
-    """The sums of each fold, and a table of all instances in their order.
+) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
+    """The sums of each fold, a table of all instances in their order, and a number that tells the truth of each apart.
 
     Parameters
     ----------
@@ -210,7 +219,7 @@ def sum_folds(
     folds : sequence of length N, one value, or None
     seconds : mapping of str to float, mapping of fold to float, or None
     instances : bool
-        Make the table.
+        Make the table and the numbers.
     **options
         ``threshold``, ``conventions``, ``flat`` and ``further`` of `sum_rows`.
     """
@@ -218,14 +227,19 @@ def sum_folds(
     by_fold = groups(folds, "folds", n)
     times = {name: _seconds(value, name, list(by_fold)) for name, value in seconds.items() if value is not None}
     sums, tables = {}, []
+    digests = row_digests(true)
     for key, rows in by_fold.items():
         known = {name: of[key] for name, of in times.items()}
-        sums[key], values = sum_rows(true, score, pred, rows=rows, seconds=known, **options)
+        sums[key], values = sum_rows(true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options)
         if instances:
             tables.append(pd.DataFrame(values, index=np.arange(n)[rows]))
             if key is not None:
                 tables[-1].insert(0, "fold", [key] * len(tables[-1]))
-    return sums, pd.concat(tables).sort_index().reset_index(drop=True) if instances else None
+    if not instances:
+        return sums, None, None
+    # Bytes in one order on every machine, and the first 64 bits: enough to tell the instances of one table apart.
+    numbers = digests[:, 0] | digests[:, 1].astype(np.uint64) << np.uint64(32)
+    return sums, pd.concat(tables).sort_index().reset_index(drop=True), numbers
 
 
 def _seconds(value: Any, name: str, folds: list[Hashable]) -> dict[Hashable, float]:

@@ -55,26 +55,13 @@ class Meetings:
 
 
 def meet(
-    up: Parents,
-    above: sparse.csr_array,
-    true: sparse.csr_array,
-    pred: sparse.csr_array,
-    pairs: Pairs,
-    kept: tuple[np.ndarray, np.ndarray],
-    limit: float,
+    up: Parents, above: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs,
+    kept: tuple[np.ndarray, np.ndarray], limit: float,
 ) -> Meetings:
-    """Find where the classes of each instance meet.
+    """Find where the classes of each instance meet, given a hierarchy, its closure and the pairs of classes.
 
-    Parameters
-    ----------
-    up, above
-        The hierarchy and its closure.
-    true, pred : csr_array of bool, shape (N, n)
-    pairs : Pairs
-    kept : two ndarrays of bool
-        Which entries of `true` and `pred` have no descendant in their own set; the others do not count.
-    limit : float
-        Distance beyond which a pair meets at the dummy node.
+    The entries of `true` and `pred` that are not `kept` do not count: they have a descendant in their own set. A pair farther
+    apart than the limit meets at the dummy node.
     """
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
@@ -125,12 +112,8 @@ def meeting_nodes(
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """The nodes where shortest paths between the wanted distinct pairs meet.
 
-    Returns
-    -------
-    pair, top : ndarray
-        A distinct pair and one of its meeting nodes; the dummy node has number n. Sorted by pair.
-    length : two ndarrays
-        How far the node lies above the left and above the right class.
+    Returns distinct pairs (sorted) and a meeting node of each, the dummy node with number n; and how far the node lies above the
+    left and above the right class.
     """
     far = wanted & (pairs.apart > limit + up.tolerance)
     near = np.flatnonzero(wanted & ~far)

@@ -26,13 +26,9 @@ _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     """Sizes of the intersection, of the true and of the predicted graph of every instance, and whether the search was exhaustive.
 
-    Every class keeps one of its own meeting nodes, in both graphs and joined to it by a shortest path. The meeting nodes
-    are as few as possible; among all such graphs those with the largest F1 count, then those with the fewest nodes, then
-    those with the fewest predicted nodes.
-
-    Returns
-    -------
-    ndarray of int, shape (4, rows)
+    Shape (4, rows). Every class keeps one of its own meeting nodes, in both graphs and joined to it by a shortest path. The
+    meeting nodes are as few as possible; among all such graphs those with the largest F1 count, then those with the fewest
+    nodes, then those with the fewest predicted nodes.
     """
     found = np.zeros((4, rows), int)
     found[3] = 1

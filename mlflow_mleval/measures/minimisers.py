@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mlflow_mleval.measures.capacities import MOST_TABULATED, Capacity
-from mlflow_mleval.measures.dependence import FAMILIES, binomial_weights, owa_weights, polynomial_weights
+from mlflow_mleval.measures.dependence import FAMILIES, family_weights, owa_weights
 from mlflow_mleval.validation import binary_matrix, one_of
 
 MAX_CANDIDATES = 2**18
@@ -30,25 +30,14 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A label set of least expected loss.
-
-    Attributes
-    ----------
-    label_set : array of 0 and 1, shape (K,)
-    expected_loss : float
-        In [0, 1]; 0 is best.
-    """
+    """A label set (0 and 1, shape (K,)) of least expected loss, and that loss in [0, 1]; 0 is best."""
 
     label_set: NDArray[np.int64]
     expected_loss: float
 
 
 def bayes_optimal(
-    label_sets: Any,
-    probabilities: ArrayLike,
-    loss: str | Capacity = "binomial",
-    parameter: float | None = None,
-    *,
+    label_sets: Any, probabilities: ArrayLike, loss: str | Capacity = "binomial", parameter: float | None = None, *,
     max_candidates: int = MAX_CANDIDATES,
 ) -> Optimum:
     """The label set of least expected loss under a distribution over label sets, by enumeration.
@@ -67,10 +56,6 @@ def bayes_optimal(
         k or alpha of the family; not with a capacity.
     max_candidates : int
         Most label sets to compare, see `NearestNeighbourMinimiser`.
-
-    Returns
-    -------
-    Optimum
 
     Raises
     ------
@@ -168,17 +153,9 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
         self.max_candidates = max_candidates
 
     def fit(self, X: Any, y: Any) -> NearestNeighbourMinimiser:
-        """Keep the instances and their label sets.
+        """Keep the instances, shape (N, F), and their label sets, an array or scipy.sparse matrix of 0 and 1, shape (N, K).
 
-        Parameters
-        ----------
-        X : array, shape (N, F)
-        y : array or scipy.sparse matrix of 0 and 1, shape (N, K)
-
-        Raises
-        ------
-        ValueError
-            Labels other than 0 and 1, fewer instances than neighbours, an unknown loss or a parameter out of range.
+        A ValueError is raised for other labels, fewer instances than neighbours, an unknown loss or a parameter out of range.
         """
         X, y = validate_data(self, X, y, multi_output=True)
         if (kind := type_of_target(y, input_name="y", raise_unknown=True)) not in ("binary", "multilabel-indicator"):
@@ -202,31 +179,15 @@ class NearestNeighbourMinimiser(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Label sets of least mean loss, shape (N, K).
 
-        Raises
-        ------
-        ValueError
-            The neighbours of an instance leave more than ``max_candidates`` label sets to compare.
+        A ValueError is raised where the neighbours of an instance leave more than ``max_candidates`` label sets to compare.
         """
         return self.predict_all(X, [self.parameter])[0]
 
     def predict_all(self, X: Any, parameters: ArrayLike) -> NDArray[np.int64]:
-        """Predictions for every parameter of the loss, shape (P, N, K), for little more than the cost of one.
-
-        Parameters
-        ----------
-        X : array, shape (N, F)
-        parameters : array, shape (P,)
-            Values of k or alpha, in place of ``parameter``.
-
-        Raises
-        ------
-        ValueError
-            As `predict`; a parameter out of range.
-        """
+        """Predictions for several values of k or alpha, shape (P, N, K), for little more than the cost of one; see `predict`."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
-        weights_of = binomial_weights if self.loss == "binomial" else polynomial_weights
-        losses = _losses_by_errors(weights_of(self.n_labels_, parameters))
+        losses = _losses_by_errors(family_weights(self.loss, self.n_labels_, parameters))
         weights = np.full(self.n_neighbors, 1 / self.n_neighbors)
         found = np.empty((losses.shape[1], X.shape[0], self.n_labels_), dtype=np.int64)
         for i, neighbours in enumerate(self.neighbours_.kneighbors(X, return_distance=False)):

@@ -129,7 +129,7 @@ MEASURES: Mapping[str, Measure] = {
     ]
 }
 
-#: Named sets that ``--measure`` accepts beside single names.
+#: Named sets that are accepted beside single names of measures.
 SETS: Mapping[str, tuple[str, ...]] = {
     "sixteen": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label", "ranking")),
     "example": tuple(m.name for m in MEASURES.values() if m.family == "example"),
@@ -184,8 +184,8 @@ def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Ite
             unknown.append(name)
     if unknown:
         raise ValueError(
-            f"no direction is known for {_names(unknown)}. Name it in minimize where smaller is better, "
-            "in maximize where larger is, or leave the measure out."
+            f"no direction is known for {_names(unknown)}. Declare it: `minimize=[NAME]` where smaller is better, "
+            "`maximize=[NAME]` where larger is, or leave the measure out."
         )
     return found
 

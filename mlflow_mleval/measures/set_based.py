@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import distinct_rows, renumbered, row_sums
-from mlflow_mleval.measures.closure import Parents, blocks, closure
+from mlflow_mleval.measures.closure import Parents, closure, stretches
 
 _BLOCK = 1 << 20  # members of extended sets that are looked at together
 _TABLE = 1 << 22  # cells of the dense table into which rows are spread
@@ -34,16 +34,9 @@ def pattern(above: sparse.csr_array) -> sparse.csr_array:
 def set_measures(
     up: Parents, known: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, count_root: bool
 ) -> dict[str, np.ndarray]:
-    """Set measures of the classes extended by their ancestors.
+    """Set measures of the classes extended by their ancestors: those `known`, the pattern of the hierarchy's closure.
 
-    Parameters
-    ----------
-    up : Parents
-    known : csr_array of bool, shape (n, n)
-        Pattern of its closure.
-    true, pred : csr_array of bool, shape (N, n)
-    count_root : bool
-        Whether the virtual root, number 0, counts.
+    With `count_root` the virtual root, number 0, counts.
     """
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
@@ -52,7 +45,7 @@ def set_measures(
     rows, width = sides[0].shape
     both, loss = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     table = np.zeros(max(min(_TABLE, rows * width), width), bool)
-    for lo, hi in blocks(np.full(rows, width), _TABLE):
+    for lo, hi in stretches(np.full(rows, width), _TABLE):
         row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
         node = [side.indices[side.indptr[lo] : side.indptr[hi]] for side in sides]
         cell = [r * width + c for r, c in zip(row, node, strict=True)]
@@ -92,16 +85,10 @@ def _first_errors(up: Parents, row: np.ndarray, node: np.ndarray, table: np.ndar
 def descendant_measures(
     up: Parents, number: np.ndarray, true: sparse.csr_array, pred: sparse.csr_array
 ) -> dict[str, np.ndarray]:
-    """Set measures of the classes extended by their descendants.
+    """Set measures of the classes extended by their descendants in the whole hierarchy.
 
-    Parameters
-    ----------
-    up : Parents
-        The whole hierarchy.
-    number : ndarray
-        Number of each of its classes in a part of it, -1 outside.
-    true, pred : csr_array of bool
-        Class sets in the numbers of the part; classes below others of their set may be left out.
+    `number` says what each of its classes is called in the part of it that the class sets speak of, -1 outside. Classes below
+    others of their set may be left out.
     """
     first, place = distinct_rows(true, pred)  # few sets remain of instances that list all their ancestors
     old = np.empty(number.max() + 1, np.int64)
@@ -115,7 +102,7 @@ def descendant_measures(
     true, pred = (renumbered(side[first], new[old], len(columns)) for side in (true, pred))
     counts = np.empty((3, len(first)), np.int64)
     size = np.diff(below.indptr)
-    for lo, hi in blocks(row_sums(size, true) + row_sums(size, pred), _BLOCK):
+    for lo, hi in stretches(row_sums(size, true) + row_sums(size, pred), _BLOCK):
         t, q = true[lo:hi] @ below, pred[lo:hi] @ below
         counts[:, lo:hi] = np.diff(t.multiply(q).indptr), np.diff(t.indptr), np.diff(q.indptr)
     return rates("descendant", *counts[:, place])

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
-from mlflow_mleval.report.formats import render
+from mlflow_mleval.report.formats import renderer
 from mlflow_mleval.report.numerals import fixed, pvalue
 from mlflow_mleval.report.svg import Svg
 
@@ -244,7 +244,7 @@ class Document:
 
     def render(self, format: str, width: int = 100) -> str:
         """The document in one of the formats of `mlflow_mleval.report.formats`; `width` is that of a terminal in columns."""
-        return render(self, format, width)
+        return renderer(format).render(self, width)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One self-contained page; written to `path` if that is given."""
@@ -267,14 +267,16 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it unrounded, of dicts, lists, text, numbers and None only: what JSON holds."""
-        from mlflow_mleval.report.json import as_dict
+        return renderer("json").as_dict(self)
 
-        return as_dict(self)
+    def figures(self) -> dict[str, str]:
+        """Every drawing by its title, as an SVG file of its own."""
+        blocks = [block for section in self.sections for block in section.linear(PAGE)]
+        return {b.svg.title: renderer("html").standalone(b.svg) for b in blocks if isinstance(b, Figure)}
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
-        from mlflow_mleval.report.csv import to_csv
-
+        to_csv = renderer("csv").to_csv
         tables = {f"{name}.csv": to_csv(frame) for name, frame in self.frames().items() if len(frame)}
         return {"report.json": self.render("json"), **tables}
 

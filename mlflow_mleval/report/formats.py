@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mlflow_mleval.report.document import Document
+from types import ModuleType
 
 #: Name of a format -> its module, and the suffixes of its files.
 _FORMATS = {
@@ -21,8 +18,14 @@ FORMATS = tuple(_FORMATS)
 SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix in suffixes}
 
 
-def render(document: Document, format: str, width: int = 100) -> str:
-    """The document in a format; `width` is that of a terminal in columns."""
+def renderer(format: str) -> ModuleType:
+    """The module that writes a format.
+
+    Raises
+    ------
+    ValueError
+        There is no such format.
+    """
     if format not in _FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}.")
-    return import_module(f"mlflow_mleval.report.{_FORMATS[format][0]}").render(document, width)
+    return import_module(f"mlflow_mleval.report.{_FORMATS[format][0]}")

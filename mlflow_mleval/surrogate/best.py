@@ -19,12 +19,13 @@ def best_surrogates(by_fold: pd.DataFrame, *, ratio: float | None = None, alpha:
     A surrogate is separated where some other one is better by a one-sided paired t test over the folds, corrected for
     training data that folds share (Nadeau & Bengio 2003) and for the number of other surrogates (Bonferroni). So for each
     target the surrogate that is truly best is among those not separated with a probability of at least 1 - alpha, even though
-    the one of least mean was chosen by these same folds.
+    the one of least mean was chosen by these same folds. Where a difference is the same on every fold its uncertainty is not
+    known, and it separates nothing.
 
     Parameters
     ----------
     by_fold : pandas.DataFrame
-        Index (surrogate, fold), one column a target: losses, 0 is best. Every surrogate has every fold.
+        Index (surrogate, fold), one column a target: finite losses, 0 is best. Every surrogate has every fold.
     ratio : float, optional
         n_test / n_train of a fold; by default that of one cross-validation, 1 / (R - 1).
     alpha : float
@@ -33,17 +34,8 @@ def best_surrogates(by_fold: pd.DataFrame, *, ratio: float | None = None, alpha:
     Returns
     -------
     pandas.DataFrame
-        Index target; ``surrogate`` (of equals the first), ``loss`` (its mean over folds), ``equal`` (the surrogates of that
-        mean loss), ``not_separated`` (those that may be the best, with it; with fewer than two folds all). Where a difference
-        is the same on every fold its uncertainty is not known, and it separates nothing.
+        As ``SurrogateStudy.best``: of equals ``surrogate`` is the first; with fewer than two folds all are ``not_separated``.
 
-    Raises
-    ------
-    ValueError
-        A surrogate lacks a fold, a loss is not finite, `alpha` is out of range.
-
-    Examples
-    --------
     >>> folds = pd.MultiIndex.from_product([[1, 2], range(4)], names=["surrogate", "fold"])
     >>> losses = pd.DataFrame({1: [.1, .2, .1, .2, .3, .5, .4, .5], 2: [.5, .6, .7, .8, .6, .5, .8, .7]}, index=folds)
     >>> best_surrogates(losses)[["surrogate", "not_separated"]].values.tolist()

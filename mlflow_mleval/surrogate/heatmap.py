@@ -18,7 +18,7 @@ NOISE = 1e-12
 
 
 def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
-    """How much larger the loss is than that of the best surrogate for the same target: target k x surrogate k.
+    """Target x surrogate: how much larger the loss is than that of the best surrogate, from losses surrogate x target.
 
     >>> surrogate_differences(pd.DataFrame({1: [0.25, 0.5], 2: [0.75, 0.5]}, [1, 2])).to_numpy()
     array([[0.  , 0.25],
@@ -31,9 +31,9 @@ def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
 def surrogate_heatmap(table: pd.DataFrame, clip: float = 0.02, title: str = "Surrogate and target losses") -> Svg:
     """A row a target, a column a surrogate: the stronger the colour, the nearer to the best surrogate for that target.
 
-    `table` has the losses, surrogate k (index) x target k (columns). Cells say the difference to the best in thousandths, the
-    best of a row is framed; cells that fall behind by `clip` or more are left empty. Beyond 100 rows and columns, that many of
-    them are drawn at even distances.
+    Cells say the difference to the best in thousandths, the best of a row is framed; cells that fall behind by `clip` or more
+    are left empty. Beyond 100 rows and columns, that many of them are drawn at even distances. The table has losses, a row a
+    surrogate and a column a target.
     """
     found = surrogate_differences(table)
     best = {t: [s for s in found if found.loc[t, s] == 0] for t in found.index}

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Figure, Section, Table, Text, joined, name
 from mlflow_mleval.report.numerals import aligned, level
-from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.surrogate.heatmap import surrogate_differences
+
+if TYPE_CHECKING:
+    from mlflow_mleval.surrogate.study import SurrogateStudy
 
 #: Rows of the table for readers, and groups of targets that are named; the others are counted.
 _ROWS, _SHOWN = 60, 8
 
 
-def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float) -> list[str]:
-    """What the study found: the best surrogate by target, and of how much of that the folds are sure.
-
-    `losses` are means over folds, surrogate k x target k; `best` is what `mlflow_mleval.surrogate.best.best_surrogates` returns.
-    """
+def surrogate_sentences(study: SurrogateStudy) -> list[str]:
+    """What the study found: the best surrogate by target, and of how much of that the folds are sure."""
+    losses, best, n_folds = study.losses, study.best, study.n_folds
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
     parts = [f"k = {_spans(ks)}{' alike' * (len(ks) > 1)} for {_targets(ts)}" for ks, ts in groups]
     if len(parts) > _SHOWN:
@@ -40,7 +41,7 @@ def surrogate_sentences(losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, 
     few = str(low) if low == high else f"{low} to {high}, depending on the target,"
     return [
         *found,
-        f"Over {count(n_folds, 'fold')} (α = {level(alpha)} for each target), {whom}.",
+        f"Over {count(n_folds, 'fold')} (α = {level(study.alpha)} for each target), {whom}.",
         f"Of {count(len(losses), 'surrogate')}, {few} may be the best.",
     ]
 
@@ -56,11 +57,13 @@ def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"])
 
 
-def surrogate_document(
-    dataset: str, about: str, heatmap: Svg, losses: pd.DataFrame, best: pd.DataFrame, n_folds: int, alpha: float,
-    warnings: Sequence[str] = (),
-) -> Document:
-    """The study as a document; `about` says in a line how it was made, the tables are those of `surrogate_sentences`."""
+def surrogate_document(study: SurrogateStudy) -> Document:
+    """The study as a document."""
+    best, n_folds = study.best, study.n_folds
+    about = (
+        f"{len(study.losses)} surrogates, {study.losses.shape[1]} targets, {n_folds} folds, {study.n_neighbors} nearest "
+        f"neighbours; runs of the experiment {study.experiment}"
+    )
     caption = (
         "Each row is a loss that counts, each column a loss that was minimised over the neighbours: from the Hamming loss "
         "(k = 1) to the subset 0/1 loss (k = K)."
@@ -73,16 +76,16 @@ def surrogate_document(
         Column("not separated from the best", [*map(_spans, drawn["not_separated"])], "<"),
     ]
     blocks = [
-        Text(surrogate_sentences(losses, best, n_folds, alpha), role="lead", depth=ALWAYS),
-        Figure(heatmap, caption),
+        Text(surrogate_sentences(study), role="lead", depth=ALWAYS),
+        Figure(study.heatmap, caption),
         Table(columns, len(best), title="Best surrogate by target", key="surrogates", things="targets", depth=ALWAYS),
-        *([Text(warnings, role="points", title="Doubts", depth=ALWAYS)] if warnings else []),
+        *([Text(study.warnings, role="points", title="Doubts", depth=ALWAYS)] if study.warnings else []),
     ]
-    frame = surrogate_frame(losses, best)
+    frame = surrogate_frame(study.losses, best)
+    known = {"dataset": study.dataset, "losses": frame, "n_folds": n_folds, "alpha": study.alpha, "warnings": study.warnings}
     return Document(
-        f"Surrogate study: {name(dataset)}", [Section("surrogates", "Which loss to train for which target", blocks)], about=about,
-        data=lambda: {"dataset": dataset, "losses": frame, "n_folds": n_folds, "alpha": alpha, "warnings": warnings},
-        frames=lambda: {"surrogates": frame}, main="surrogates",
+        f"Surrogate study: {name(study.dataset)}", [Section("surrogates", "Which loss to train for which target", blocks)],
+        about=about, data=lambda: known, frames=lambda: {"surrogates": frame}, main="surrogates",
     )  # fmt: skip
 
 

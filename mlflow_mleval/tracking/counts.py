@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.analysis.folds.fold_comparison import COUNTS as BETTER
+from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
 from mlflow_mleval.errors import MeasureError, MissingResultsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study
@@ -16,7 +16,7 @@ from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
 
-COUNTS = ("tp", "fp", "fn", "tn")
+CELLS = ("tp", "fp", "fn", "tn")
 
 
 def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study:
@@ -49,14 +49,14 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         if table is None or table.empty:
             without.append(f"{run.method} on {run.dataset}")
             continue
-        sums = table.groupby("fold")[list(COUNTS)].sum().astype(float)
+        sums = table.groupby("fold")[list(CELLS)].sum().astype(float)
         keys = [(run.dataset, run.method, fold) for fold in sums.index]
         parts.append(sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])))
     if study.folds is None or not parts:
         which = "" if wanted is None else f" of {some(map(repr, wanted))}"
         raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.")
     notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
-    folds = study.folds.drop(columns=[c for c in COUNTS if c in study.folds]).join(pd.concat(parts))
+    folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(pd.concat(parts))
     return replace(study, folds=folds, notes=(*study.notes, *notes))
 
 
@@ -72,13 +72,13 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
         The other arguments of `load_study`.
     """
     names = None if measures is None else list(measures)
-    counted = [m for m in names or () if m in BETTER]
+    counted = [m for m in names or () if m in COUNTS]
     if not counted:
         return load_study(measures=names, **selection)
-    others = [m for m in names if m not in BETTER]
-    declared = {way: [m for m in COUNTS if BETTER[m] == way[:3]] for way in ("minimize", "maximize")}
+    others = [m for m in names if m not in COUNTS]
+    declared = {way: [m for m in CELLS if COUNTS[m] == way[:3]] for way in ("minimize", "maximize")}
     ways = {way: [*selection.pop(way, ()), *declared[way]] for way in declared}
     try:
-        return load_study(measures=[*others, *COUNTS], **ways, **selection)
+        return load_study(measures=[*others, *CELLS], **ways, **selection)
     except MeasureError:
         return with_counts(load_study(measures=others or None, **selection))

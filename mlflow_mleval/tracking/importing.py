@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Run, RunTag
+from mlflow.entities import Run
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import read_results
 from mlflow_mleval.naming import some
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.validation import one_of
 
-#: MLflow takes at most 1,000 metrics, tags and parameters a request.
-_BATCH = 900
+#: Changes that a summary lists.
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class ImportReport:
     absent: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def summary(self, shown: int = 20) -> str:
-        """The same in lines of text, with at most `shown` changes."""
+    def summary(self) -> str:
+        """The same in lines of text, with at most twenty changes."""
         counts = f"{self.created} runs created, {self.updated} updated, {self.unchanged} unchanged"
         lines = [f"experiment {self.experiment_name!r} (id {self.experiment_id}): {counts}; {self.unfinished} did not finish"]
-        lines += self.changes[:shown]
-        if len(self.changes) > shown:
-            lines.append(f"and {len(self.changes) - shown} more changes")
+        lines += self.changes[:_SHOWN]
+        if len(self.changes) > _SHOWN:
+            lines.append(f"and {len(self.changes) - _SHOWN} more changes")
         if self.absent:
             lines.append(f"left as they are, not in this source: {some(self.absent)}")
         # Names may hold line ends.
@@ -110,7 +110,7 @@ def import_results(
     found = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
-    with store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true"):
+    with runs.quiet():
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
                 what, changed = _write(client, experiment_id, result, found.get(pair))
@@ -128,15 +128,9 @@ def import_results(
 
 
 @dataclass(frozen=True)
-class _Result:
+class _Result(runs.Payload):
     """What one run is to hold."""
 
-    dataset: str
-    method: str
-    conventions: str
-    means: Mapping[str, float]
-    folds: Sequence[int] = ()
-    by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -151,15 +145,11 @@ class _Result:
     def run_status(self) -> str:
         return "FINISHED" if self.means else "KILLED"
 
-    def tags(self) -> dict[str, str]:
+    @property
+    def changing(self) -> dict[str, str]:
         """The tags that change with the content; the status makes the run valid, so it goes last."""
         folds = {schema.TAG_FOLDS: schema.encode_folds(self.folds, self.by_fold)} if len(self.folds) else {}
-        return {schema.TAG_CONVENTIONS: self.conventions, **folds, schema.TAG_STATUS: self.status}
-
-    def fold_values(self) -> dict[tuple[str, int], float]:
-        """Every value by measure and fold that is there."""
-        pairs = {(m, f): v for m, column in self.by_fold.items() for f, v in zip(self.folds, column, strict=True)}
-        return {key: v for key, v in pairs.items() if not math.isnan(v)}
+        return {**self.tags, **folds, schema.TAG_STATUS: self.status}
 
 
 def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Result]:
@@ -184,15 +174,18 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
                     where = f"fold {some(empty)} of {len(numbers)}"
                     warnings.append(f"{name} has no value in {where}: its mean counts as not finished")
         kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
-        out[dataset, method] = _Result(dataset, method, conventions, kept, numbers if by_fold else (), by_fold, tuple(warnings))
+        stated = {schema.TAG_CONVENTIONS: conventions}
+        out[dataset, method] = _Result(
+            method, dataset, kept, numbers if by_fold else (), by_fold, tags=stated, warnings=tuple(warnings)
+        )
     return out
 
 
 def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:
     """Runs of earlier imports by (dataset, method): where there are several, the latest, one that is whole if there is one."""
     found = {}
-    runs = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
-    for run in sorted(runs, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
+    imported = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
+    for run in sorted(imported, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
         found[run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)] = run
@@ -207,23 +200,14 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
     """Write what is missing; returns "created", "updated" or "unchanged", and the changes."""
     created = run is None
     if run is None:
-        run = client.create_run(
-            experiment_id,
-            run_name=schema.run_name(result.method, result.dataset),
-            tags={
-                schema.TAG_METHOD: result.method,
-                schema.TAG_DATASET: result.dataset,
-                schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-                schema.TAG_KIND: schema.KIND_IMPORT,
-                schema.TAG_STATUS: schema.INCOMPLETE,
-            },
-        )
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
+        run = runs.create(client, experiment_id, schema.run_name(result.method, result.dataset), marks)
     tags = run.data.tags
     stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
     gone = sorted(set(stored) - set(result.means))
-    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "", **result.tags()}
-    if result.conventions == schema.UNKNOWN_CONVENTIONS and schema.TAG_CONVENTIONS in tags:
+    wanted = {schema.TAG_FOLDS: "", schema.TAG_WITHDRAWN: json.dumps(gone) if gone else "", **result.changing}
+    if result.tags[schema.TAG_CONVENTIONS] == schema.UNKNOWN_CONVENTIONS and schema.TAG_CONVENTIONS in tags:
         del wanted[schema.TAG_CONVENTIONS]
     different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
     finished = run.info.status == result.run_status
@@ -237,9 +221,12 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
         timestamp = before if again else max(int(time.time() * 1000), before + 1)
         stamp = {} if again else {schema.TAG_UPDATED: str(timestamp)}
         by_fold = _new_folds(result, tags.get(schema.TAG_FOLDS, "")) if schema.TAG_FOLDS in different else {}
-        _log(client, run, means, by_fold, {**stamp, **different, schema.TAG_STATUS: result.status}, timestamp)
+        metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
+        if len(metrics) > runs.BATCH:  # more than one request: the status, which makes it count, goes with the last
+            runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+        runs.log(client, run.info.run_id, metrics, {**stamp, **different, schema.TAG_STATUS: result.status})
     if not finished:
-        client.set_terminated(run.info.run_id, result.run_status)
+        runs.end(client, run.info.run_id, result.run_status)
     if created:
         return "created", []
     if not _is_whole(run) or not (means or different):
@@ -270,32 +257,16 @@ def _from_to(old: float, new: float) -> str:
     return f"{old:.{digits}g} -> {new:.{digits}g}"
 
 
-def _new_folds(result: _Result, stored: str) -> dict[tuple[str, int], float]:
-    """Values by fold that the run does not hold yet, as far as its tag tells."""
+def _new_folds(result: _Result, stored: str) -> Mapping[str, Sequence[float]]:
+    """Values by fold, NaN where the run holds them already as far as its tag tells."""
     try:
         old = schema.decode_folds(stored)
     except ValueError:
-        return result.fold_values()
+        return result.by_fold
     if old.digits is not None or old.omitted:
-        return result.fold_values()
-    known = {(m, f): v for m, column in old.values.items() for f, v in zip(old.folds, column, strict=True)}
-    return {key: v for key, v in result.fold_values().items() if known.get(key) != v}
-
-
-def _log(
-    client: MlflowClient, run: Run, means: Mapping[str, float], folds: Mapping[tuple[str, int], float],
-    tags: Mapping[str, str], timestamp: int,
-) -> None:
-    """One request where MLflow allows; the tags, and with them the status, go with the last."""
-    metrics = [Metric(schema.metric_key(m), v, timestamp, 0) for m, v in means.items()]
-    metrics += [Metric(schema.FOLD_PREFIX + m, v, timestamp, fold) for (m, fold), v in folds.items()]
-    batches = list(_chunks(metrics, _BATCH)) or [[]]
-    if len(batches) > 1:
-        client.set_tag(run.info.run_id, schema.TAG_STATUS, schema.INCOMPLETE)
-    for batch in batches[:-1]:
-        client.log_batch(run.info.run_id, metrics=batch)
-    client.log_batch(run.info.run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
-
-
-def _chunks(items: Sequence[Metric], size: int) -> Iterable[Sequence[Metric]]:
-    return (items[i : i + size] for i in range(0, len(items), size))
+        return result.by_fold
+    known = {(m, f, v) for m, column in old.values.items() for f, v in zip(old.folds, column, strict=True)}
+    return {
+        m: [math.nan if (m, f, v) in known else v for f, v in zip(result.folds, column, strict=True)]
+        for m, column in result.by_fold.items()
+    }

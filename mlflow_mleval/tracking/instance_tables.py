@@ -18,8 +18,6 @@ from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
 
-_INSTANCE = "instance"
-
 
 @dataclass(frozen=True)
 class Instances:
@@ -64,7 +62,8 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
         The store cannot be reached.
     """
     runs = study.runs[study.runs["dataset"] == dataset]
-    if "dataset_digest" in runs and runs["dataset_digest"].replace("", pd.NA).nunique() > 1:
+    known = runs.set_index("method")["dataset_digest"].fillna("") if "dataset_digest" in runs else pd.Series(dtype=object)
+    if schema.differ(known):
         raise IncomparableRunsError(f"the runs on {dataset} were evaluated on other data (their digests of the truth differ).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         client = store.connect()
@@ -85,24 +84,28 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
                 f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test needs two. "
                 "Log the evaluations with log_instances=True."
             )
-        columns = {m: set(pq.read_schema(path).names) for m, path in paths.items()}
+        heads = {m: pq.read_schema(path) for m, path in paths.items()}
+        columns = {m: set(head.names) for m, head in heads.items()}
+        truth = {m: head.metadata[schema.INSTANCE_TRUTH] for m, head in heads.items() if schema.INSTANCE_TRUTH in head.metadata}
+        if len(set(truth.values())) > 1:
+            raise IncomparableRunsError(f"the instances of {dataset} have other true labels, or another order, in other runs.")
         names = expand(wanted) if wanted else [m for m in study.measures if all(m in have for have in columns.values())]
         if lacking := [f"{m} of {method}" for m in names for method, have in columns.items() if m not in have]:
             raise MeasureError(f"there are no values by instance for {some(lacking)}.")
         if not names:
             raise MeasureError(f"no measure of the study has values by instance in all {len(paths)} runs on {dataset}.")
         notes = [f"No values by instance: {some(without)}."] if without else []
-        known = runs.set_index("method")["dataset_digest"].fillna("") if "dataset_digest" in runs else {}
-        if unsure := [m for m in paths if not known.get(m)]:
+        alike = schema.differ(known[list(paths)]) is False if len(known) else False
+        if unsure := [m for m in paths if m not in truth and not (alike and known[m])]:
             notes.append(
                 f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} of {len(paths)} methods: "
-                "their instances are taken as pairs because they have the same numbers. Log evaluations with y_true=."
+                "their instances are taken as pairs because they have the same numbers. Evaluate and log them again."
             )
         yield Instances({m: _reader(path) for m, path in paths.items()}, names, tuple(notes))
 
 
 def _reader(path: Path) -> Callable[[str], pd.Series]:
     def read(measure: str) -> pd.Series:
-        return pd.read_parquet(path, columns=[_INSTANCE, measure]).set_index(_INSTANCE)[measure].sort_index()
+        return pd.read_parquet(path, columns=[schema.INSTANCE, measure]).set_index(schema.INSTANCE)[measure].sort_index()
 
     return read

@@ -150,7 +150,7 @@ def load_study(
         missing=missing,
         folds=folds,
         runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
-        profile_tags={(r.dataset, r.method): r.profiles for r in results if r.profiles},
+        profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
         excluded=tuple(excluded),
         notes=(*_notes(results, used), *_value_notes(values, choice), *fold_notes),
         source={
@@ -185,7 +185,7 @@ class _Choice:
             raise MeasureError(
                 f"no direction is known for {some(map(repr, unknown))}. "
                 + (f"Did you mean {some(map(repr, meant))}? If not, declare" if meant else "Declare")
-                + " it: --min NAME where smaller is better, --max NAME where larger is (minimize=/maximize= in Python)."
+                + " it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
             )
 
     def of(self, results: Sequence[Result], excluded: list[Excluded]) -> list[str]:
@@ -226,8 +226,8 @@ class _Choice:
             return ""
         if measure in MEASURES:
             what = "costs" if measure in SETS["cost"] else "measures of how errors fall, not of how many there are,"
-            return f"{what} are used only where --measure names them"
-        return "no direction is known; declare --min or --max"
+            return f"{what} are used only where `measures=` names them"
+        return "no direction is known; declare `minimize=` or `maximize=`"
 
 
 def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
@@ -255,7 +255,7 @@ def _read(
         experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
         found = read_run(run, experiment, method, dataset, wanted, folds)
         if not isinstance(found, str) and strict and not is_ours(run):
-            found = f"no tag {schema.TAG_METHOD}; --method-by and --dataset-by say how to read such a run"
+            found = f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read such a run"
         if isinstance(found, str):
             kind = "child run" if found == CHILD else "run"
             excluded.append(Excluded(kind, f"{run.info.run_name} ({run.info.run_id})", found))
@@ -289,7 +289,8 @@ def _unique(results: Sequence[Result], duplicates: str, excluded: list[Excluded]
     older = [r for r in results if latest[r.dataset, r.method] is not r]
     if older and duplicates == "error":
         pairs = dict.fromkeys(f"{r.method} on {r.dataset}" for r in older)
-        raise IncomparableRunsError(f"there are several runs of {some(pairs)}. Choose runs by --filter, or --duplicates latest.")
+        choose = "Choose by `filter_string=`, or `duplicates='latest'`."
+        raise IncomparableRunsError(f"there are several runs of {some(pairs)}. {choose}")
     excluded += [Excluded("run", r.name, "a later run of the same method and dataset is used") for r in older]
     return list(latest.values())
 
@@ -302,11 +303,11 @@ def _check_comparable(results: Sequence[Result]) -> None:
         which = "; ".join(f"{c}: {count(len(names), 'run')} ({some(names, 3)})" for c, names in sorted(groups.items()))
         raise IncomparableRunsError(
             f"the runs were computed under different conventions for empty sets and ties: {which}. Their values do not compare; "
-            f"choose those of one kind, for example --filter \"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'\"."
+            f"choose those of one kind by `filter_string=`, for example \"tags.`{schema.TAG_CONVENTIONS}` = '{min(groups)}'\"."
         )
     digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
     if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
-        raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by --filter.")
+        raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by `filter_string=`.")
 
 
 def _folds(client: MlflowClient, results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
@@ -379,9 +380,17 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
         ("dataset_digest", "the data were not the same in all runs"),
         ("split_digest", "the data were not split in the same way in all runs, so that their folds are no pairs"),
     ):
-        pairs = {(r.dataset, getattr(r, column)) for r in results if getattr(r, column)}
-        if differing := [d for d, n in Counter(d for d, _ in sorted(pairs)).items() if n > 1]:
+        found: dict[str, list[str]] = {}
+        for r in results:
+            found.setdefault(r.dataset, []).append(getattr(r, column))
+        differ = {d: schema.differ(digests) for d, digests in sorted(found.items())}
+        if differing := [d for d, known in differ.items() if known]:
             notes.append(f"On {some(differing)} {doubt} (the tag mleval.{column} differs).")
+        if unknown := [d for d, known in differ.items() if known is None]:
+            notes.append(
+                f"Whether the data were the same in all runs on {some(unknown)} is unknown: other versions wrote the tag "
+                f"mleval.{column}, or MLflow its own digest."
+            )
     return notes
 
 

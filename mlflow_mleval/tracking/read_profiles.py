@@ -23,7 +23,6 @@ from mlflow_mleval.tracking.query import load_study
 from mlflow_mleval.tracking.read_run import errors_of
 from mlflow_mleval.validation import one_of
 
-KINDS = ("hard", "soft")
 _OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
 
@@ -77,19 +76,19 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     StoreError
         The store cannot be reached for runs whose tags do not hold the profile.
     """
-    one_of(kind, "kind", KINDS)
+    one_of(kind, "kind", schema.TAG_PROFILES)
     errors: dict[Pair, Array] = {}
     n_labels: dict[Pair, int] = {}
     folds: dict[Pair, tuple[int, ...]] = {}
     absent: dict[str, str] = {}
     pooled, elsewhere = [], []
     for pair in map(tuple, study.values.index):
-        tags, name = study.profile_tags.get(pair, {}), f"{pair[1]} on {pair[0]}"
-        if kind not in tags:
-            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if tags else "its run carries no profile"
-            continue
+        held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
         try:
-            tag = schema.decode_profile(tags[kind]) if kind == "hard" else schema.decode_soft_profile(tags[kind])
+            tag = held[kind]
+        except KeyError:
+            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if held else "its run carries no profile"
+            continue
         except ValueError as error:
             absent[name] = str(error)
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,6 +28,31 @@ COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
     "n_train", "n_test", "selected_among", "start_time",
 )
+
+
+class RunProfiles(Mapping[str, schema.ProfileTag]):
+    """The loss profiles that a run carries, "hard" and "soft"; each tag is decoded when it is first asked for.
+
+    Raises
+    ------
+    ValueError
+        A tag that is asked for cannot be read.
+    """
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        self._tags = {kind: tags[key] for kind, key in schema.TAG_PROFILES.items() if key in tags}
+        self._found: dict[str, schema.ProfileTag] = {}
+
+    def __getitem__(self, kind: str) -> schema.ProfileTag:
+        if kind not in self._found:
+            self._found[kind] = {"hard": schema.decode_profile, "soft": schema.decode_soft_profile}[kind](self._tags[kind])
+        return self._found[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tags)
+
+    def __len__(self) -> int:
+        return len(self._tags)
 
 
 @dataclass(frozen=True)
@@ -56,7 +81,7 @@ class Result:
     plain: Collection[str]
     bad: Mapping[str, float]
     folds: str
-    profiles: Mapping[str, str]
+    profiles: RunProfiles
     by_fold: schema.FoldValues | None = None
 
     @property
@@ -147,7 +172,7 @@ def read_run(
         plain=plain,
         bad=bad,
         folds=tags.get(schema.TAG_FOLDS, ""),
-        profiles={kind: tags[key] for kind, key in schema.TAG_PROFILES.items() if key in tags},
+        profiles=RunProfiles(tags),
         by_fold=by_fold,
     )
 
@@ -176,7 +201,7 @@ def with_profile_measures(result: Result, asked: Collection[str]) -> Result:
     if not missing or "hard" not in result.profiles or result.status != schema.COMPLETE:
         return result
     try:
-        tag = schema.decode_profile(result.profiles["hard"])
+        tag = result.profiles["hard"]
     except ValueError:
         return result
     if tag.omitted:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import runs, schema, store
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
@@ -53,28 +50,27 @@ def log_comparison(page: str, summary: str, data: Mapping[str, str | bytes], com
 
 
 def log_report(
-    files: Mapping[str, str | bytes | Path],
+    files: Mapping[str, str | bytes],
     *,
     experiment_id: str,
     run_name: str,
     summary: str = "",
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
-    metrics: Mapping[str, float] | None = None,
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
 
     Parameters
     ----------
-    files : mapping of str to str, bytes or Path
-        Artifact path to content, or to the file that holds it.
+    files : mapping of str to str or bytes
+        Artifact path to content.
     experiment_id : str
         Where to store it.
     run_name : str
         What the UI calls it.
     summary : str
         Markdown; the run's description in the UI, cut where it is too long for MLflow.
-    tags, params, metrics : mapping, optional
+    tags, params : mapping, optional
         More to say about it.
 
     Returns
@@ -94,33 +90,14 @@ def log_report(
     note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
     all_tags = {**(tags or {}), schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client = store.connect()
-    quiet = store.environment(MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true", MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false")
-    with tempfile.TemporaryDirectory() as folder, quiet:
-        for path, content in files.items():
-            target = Path(folder, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                content = content.read_bytes()
-            target.write_bytes(content.encode() if isinstance(content, str) else content)
-        with store.store_errors("write to"):
-            run = client.create_run(experiment_id, run_name=run_name[: schema.MAX_RUN_NAME], tags=all_tags)
-            _write(client, run, folder, note, params or {}, metrics or {})
+    with runs.quiet(), store.store_errors("write to"):
+        run = runs.create(client, experiment_id, run_name, all_tags)
+        status = "FAILED"
+        try:
+            runs.send(run, files)
+            about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items()}
+            runs.log(client, run.info.run_id, tags={MLFLOW_RUN_NOTE: note} if note else {}, params=about)
+            status = "FINISHED"
+        finally:
+            runs.end(client, run.info.run_id, status)
     return run.info.run_id
-
-
-def _write(
-    client: MlflowClient, run: Run, folder: str, note: str, params: Mapping[str, object], metrics: Mapping[str, float]
-) -> None:
-    run_id, now = run.info.run_id, run.info.start_time
-    status = "FAILED"
-    try:
-        client.log_artifacts(run_id, folder)
-        client.log_batch(
-            run_id,
-            metrics=[Metric(key, value, now, 0) for key, value in metrics.items()],
-            params=[Param(key, str(value)[:_MAX_PARAM]) for key, value in params.items()],
-            tags=[RunTag(MLFLOW_RUN_NOTE, note)] if note else [],
-        )
-        status = "FINISHED"
-    finally:
-        client.set_terminated(run_id, status)

@@ -1,4 +1,4 @@
-"""What a method reached into a run: atomic in effect, and doing it twice changes nothing."""
+"""The one module that writes runs: results atomic in effect, and doing it twice changes nothing; imports and reports use it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.tracking import schema, store
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
-_BATCH = 900
+BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it works.
 _THREADS = 8
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
@@ -82,14 +83,7 @@ class Payload:
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
-        return {
-            schema.TAG_STATUS: schema.INCOMPLETE,
-            schema.TAG_KIND: schema.KIND_EVALUATION,
-            schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
-            schema.TAG_METHOD: self.method,
-            schema.TAG_DATASET: self.dataset,
-            schema.TAG_DIGEST: self.digest,
-        }
+        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | {schema.TAG_DIGEST: self.digest}
 
 
 def write(payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None) -> str:
@@ -117,10 +111,9 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
         The store cannot be reached; or the run is deleted, a report, or holds another result already.
     """
     client = store.connect(create=True)
-    if run_id is None and experiment_name is None:
-        active = mlflow.active_run()
-        run_id = active.info.run_id if active else os.environ.get("MLFLOW_RUN_ID")
-    with store.environment(**_QUIET):
+    if experiment_name is None:
+        run_id = target(run_id)
+    with quiet():
         if run_id is None:
             run = _create(client, payload, experiment_name)
             ends = True
@@ -141,8 +134,107 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
         finally:
             if ends and not done:
                 with store.quick(), suppress(Exception):
-                    client.set_terminated(run_id, "FAILED")
+                    end(client, run_id, "FAILED")
     return run_id
+
+
+def check(*, run_id: str | None = None, experiment_name: str | None = None, **names: Any) -> None:
+    """Raise TypeError or ValueError where a method or dataset cannot be called so, or both a run and an experiment are given."""
+    for name, text in names.items():
+        if not isinstance(text, str):
+            raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
+        if problem := text_problem(text):
+            raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+    if run_id is not None and experiment_name is not None:
+        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
+
+
+def target(run_id: str | None = None) -> str | None:
+    """The run to write to: the given one, else the active one, else that of MLFLOW_RUN_ID; None where that is a new one."""
+    active = mlflow.active_run()
+    return run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+
+
+def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:
+    """The tags of the run that `write` would write to; none where that is a new run.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be reached, or there is no such run.
+    """
+    client = store.connect(create=True)
+    if experiment_name is None:
+        run_id = target(run_id)
+    with store.quick(), store.store_errors("read"):
+        if run_id is None:
+            client.search_experiments(max_results=1)
+            return {}
+        return dict(client.get_run(run_id).data.tags)
+
+
+def holds_result(tags: Mapping[str, str]) -> bool:
+    """Whether a run with these tags holds a result of ours already."""
+    return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)
+
+
+def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
+    """The tags of a run that is about to hold what a method reached on a dataset."""
+    return {
+        schema.TAG_STATUS: schema.INCOMPLETE,
+        schema.TAG_KIND: kind,
+        schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION),
+        schema.TAG_METHOD: method,
+        schema.TAG_DATASET: dataset,
+    }
+
+
+def quiet():
+    """Without MLflow's links to runs and its progress bars on the user's terminal."""
+    return store.environment(**_QUIET)
+
+
+def create(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start: int | None = None) -> Run:
+    """A new run."""
+    return client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
+
+
+def log(
+    client: MlflowClient, run_id: str, metrics: Sequence[Metric] = (), tags: Mapping[str, str] | None = None,
+    params: Mapping[str, str] | None = None,
+) -> None:
+    """Write to a run in as few requests as MLflow allows; tags and parameters go with the last."""
+    batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
+    for batch in batches[:-1]:
+        client.log_batch(run_id, metrics=batch)
+    more = [RunTag(k, v) for k, v in (tags or {}).items()], [Param(k, v) for k, v in (params or {}).items()]
+    if any((*more, batches[-1])):
+        client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
+
+
+def end(client: MlflowClient, run_id: str, status: str) -> None:
+    """End a run with a status of MLflow."""
+    client.set_terminated(run_id, status)
+
+
+def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
+    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it."""
+    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
+        waiting = [pool.submit(job) for job in jobs]
+        try:
+            for path, make in files.items():
+                content = make() if callable(make) else make
+                local = Path(folder, path)
+                local.parent.mkdir(parents=True, exist_ok=True)
+                local.write_bytes(content.encode() if isinstance(content, str) else content)
+                parent = str(PurePosixPath(path).parent)
+                waiting.append(pool.submit(repository.log_artifact, str(local), None if parent == "." else parent))
+            for job in waiting:
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _create(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
@@ -156,12 +248,8 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
     now = int(time.time() * 1000)
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
-        return client.create_run(
-            experiment_id,
-            start_time=now,
-            run_name=schema.run_name(payload.method, payload.dataset),
-            tags={key: store.redacted(value) for key, value in resolve_tags().items()} | own,
-        )
+        context = {key: store.redacted(value) for key, value in resolve_tags().items()}
+        return create(client, experiment_id, schema.run_name(payload.method, payload.dataset), context | own, now)
 
 
 def _existing(client: MlflowClient, run_id: str) -> Run:
@@ -189,33 +277,18 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     # Trying again uses the time of the first try: what that wrote is then no second entry.
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
-    marks = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
+    identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
     with store.store_errors("write to"):
-        client.log_batch(run_id, tags=[RunTag(k, v) for k, v in marks.items()])
-    tags |= marks
+        log(client, run_id, tags=identity)
+    tags |= identity
     return True
 
 
 def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
     """Records and files in threads, while the next files are made; then the status, which makes all of it count."""
     run_id = run.info.run_id
-    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-        jobs = [pool.submit(_record, client, run, payload), pool.submit(_frame, client, run_id, payload, ends)]
-        try:
-            for path, make in payload.files.items():
-                content = make()
-                local = Path(folder, path)
-                local.parent.mkdir(parents=True, exist_ok=True)
-                local.write_bytes(content.encode() if isinstance(content, str) else content)
-                parent = str(PurePosixPath(path).parent)
-                jobs.append(pool.submit(repository.log_artifact, str(local), None if parent == "." else parent))
-            for job in jobs:
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    client.set_tag(run_id, schema.TAG_STATUS, schema.COMPLETE)
+    send(run, payload.files, [lambda: _record(client, run, payload), lambda: _frame(client, run_id, payload, ends)])
+    log(client, run_id, tags={schema.TAG_STATUS: schema.COMPLETE})
 
 
 def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
@@ -223,7 +296,7 @@ def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> N
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
         client.log_inputs(run_id, [_input(payload.dataset, digest)])
     if ends:
-        client.set_terminated(run_id, "FINISHED")
+        end(client, run_id, "FINISHED")
 
 
 def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
@@ -235,10 +308,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
-    batches = [metrics[i : i + _BATCH] for i in range(0, len(metrics), _BATCH)] or [[]]
-    for batch in batches[:-1]:
-        client.log_batch(run_id, metrics=batch)
-    client.log_batch(run_id, metrics=batches[-1], tags=[RunTag(k, v) for k, v in tags.items()])
+    log(client, run_id, metrics, tags)
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:

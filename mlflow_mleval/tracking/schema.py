@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from mlflow_mleval.measures.digests import ROWS
 from mlflow_mleval.naming import MAX_TAG
 
 #: Raised when an older reader would misread what a newer writer stores.
@@ -76,6 +77,8 @@ ARTIFACT_FOLDER = "mleval"
 ARTIFACT_FOLDS = "mleval/folds.parquet"
 ARTIFACT_COUNTS = "mleval/counts.parquet"
 ARTIFACT_INSTANCES = "mleval/instances.parquet"
+#: Of `ARTIFACT_INSTANCES`: the column of names, and the entry of the file's metadata that tells which true labels each has.
+INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
@@ -135,6 +138,20 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     if version.isdecimal() and int(version) <= SCHEMA_VERSION:
         return None
     return f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. Upgrade mlflow-mleval."
+
+
+def differ(digests: Iterable[str]) -> bool | None:
+    """Whether the digests of some runs are of different data; None where they do not compare; runs without one do not count.
+
+    Digests of the truth compare if they are of one form: ours by row, ours in the order of the rows (as older versions wrote
+    them), or MLflow's.
+
+    >>> differ(["1-rows", "1-rows", ""]), differ(["1-rows", "2-rows"]), differ(["1-rows", "a" * 64])
+    (False, True, None)
+    """
+    found = {digest for digest in digests if digest}
+    forms = [(digest.endswith(ROWS), len(digest)) for digest in found]
+    return True if len(forms) > len(set(forms)) else None if len(forms) > 1 else False
 
 
 def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:

@@ -64,7 +64,7 @@ def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Seq
         names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
     if not ids and not names:
         raise NoRunsError(
-            "no experiment is chosen. Name one: -n NAME or -x ID (experiment_names= or experiment_ids= in Python), or set "
+            "no experiment is chosen. Name one: `experiment_names=[NAME]` or `experiment_ids=[ID]`, or set "
             f"MLFLOW_EXPERIMENT_NAME. {_existing(client)}"
         )
     found: dict[str, Experiment] = {}

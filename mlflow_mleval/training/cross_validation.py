@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import mlflow
 import numpy as np
-import pandas as pd
 from scipy import sparse
 from sklearn import model_selection
 from sklearn.base import BaseEstimator
@@ -18,11 +15,10 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import runs as run_log
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
 from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import Predictions, predict
@@ -61,7 +57,7 @@ def cross_validate(
     X : N instances
         As the estimator takes them.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
-        A sparse one is made dense, for scikit-learn's cross-validation takes no other.
+        A sparse one is made dense, because scikit-learn's cross-validation accepts nothing else.
     cv : int, splitter or iterable of (train, test)
         As in scikit-learn: a number of folds takes the rows in their order, without shuffling.
     method, dataset : str, optional
@@ -99,8 +95,8 @@ def cross_validate(
     n_labels = binary_matrix(Y, "Y").shape[1]
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if log:
-        tags = run_tags(run_id, experiment_name)
-        named = {} if holds_result(tags) else tags
+        tags = runs.held(run_id, experiment_name)
+        named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
         refuse_other(tags, method, dataset)
@@ -116,8 +112,8 @@ def cross_validate(
     if log:
         try:
             log_evaluation(
-                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, hierarchy=hierarchy,
-                log_instances=log_instances, **split_facts(Y, splits),
+                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, log_instances=log_instances,
+                **split_facts(Y, splits),
             )  # fmt: skip
         except StoreError as error:
             warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
@@ -156,7 +152,7 @@ def evaluate_folds(
     )
     if ev.instances is not None:
         ev.instances.index = rows
-    return ev
+    return replace(ev, split=split_digest(tests))
 
 
 def without_scores(predictions: Sequence[Predictions]) -> str:
@@ -174,34 +170,10 @@ def split_facts(Y: Any, splits: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     }
 
 
-def run_tags(run_id: str | None, experiment_name: str | None = None) -> dict[str, str]:
-    """The tags of the run that `log_evaluation` would write to; none where that is a new run.
-
-    Raises
-    ------
-    StoreError
-        The store cannot be reached, or there is no such run.
-    """
-    client = store.connect(create=True)
-    if run_id is None and experiment_name is None:
-        active = mlflow.active_run()
-        run_id = active.info.run_id if active else os.environ.get("MLFLOW_RUN_ID")
-    with store.quick(), store.store_errors("read"):
-        if run_id is None:
-            client.search_experiments(max_results=1)
-            return {}
-        return dict(client.get_run(run_id).data.tags)
-
-
-def holds_result(tags: Mapping[str, str]) -> bool:
-    """Whether a run with these tags holds a result of ours already."""
-    return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)
-
-
 def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
     """Raise StoreError where the run holds the result of another method or dataset."""
     held = tags.get(schema.TAG_METHOD), tags.get(schema.TAG_DATASET)
-    if holds_result(tags) and held != (method, dataset):
+    if runs.holds_result(tags) and held != (method, dataset):
         raise StoreError(
             f"the run holds {held[0]} on {held[1]} already, and a run is one method on one dataset. "
             f"Start another run for {method} on {dataset}."
@@ -235,152 +207,3 @@ def _predict_fold(fold: _Fold, X: Any, y: Any) -> float:
 
 def _stacked(parts: Sequence[Any]) -> Any:
     return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
-
-
-# ---- scoring and searches --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """What `scoring` returns: ``(estimator, X, Y) -> dict of str to float``."""
-
-    measures: tuple[str, ...] | None
-    conventions: Conventions = "sklearn"
-    hierarchy: Hierarchy | None = None
-    hierarchy_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
-        found = predict(estimator, X, Y.shape[1])
-        ev = evaluate(
-            Y, found.y_score, found.y_pred, conventions=self.conventions, hierarchy=self.hierarchy, instances=False,
-            **self.hierarchy_options,
-        )  # fmt: skip
-        names = self.measures
-        if names is None:
-            names = [m for m in SETS["sixteen"] if found.y_score is not None or m not in SETS["ranking"]]
-            names += [m for m in ev.measures if m in SETS["hierarchical"]]
-        values = {m: ev.measures.get(m, np.nan) for m in names}
-        return {scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()}
-
-
-def scoring(
-    measures: Iterable[str] | None = None,
-    *,
-    conventions: Conventions = "sklearn",
-    hierarchy: Hierarchy | None = None,
-    **hierarchy_options: Any,
-) -> Scoring:
-    """All measures at once for scikit-learn's ``scoring=``: in `cross_validate`, in searches, with any `n_jobs`.
-
-    scikit-learn takes the larger value for the better one. A measure of which the smaller is better is therefore negated and
-    called ``neg_<measure>``, as scikit-learn's own are. Searches need to be told which decides: ``refit="micro_f1"``.
-
-    Parameters
-    ----------
-    measures : iterable of str, optional
-        Measures or sets of them. By default the sixteen flat ones, without the ranking ones where the estimator has no scores,
-        and with a hierarchy the hierarchical ones. One that cannot be computed is NaN.
-    conventions, hierarchy, **hierarchy_options
-        As in `evaluate`; with a hierarchy, `Y` must be a DataFrame with its classes as columns.
-
-    Returns
-    -------
-    Scoring
-        A picklable callable.
-
-    Raises
-    ------
-    ValueError
-        A measure is unknown, or is a cost: scikit-learn measures these itself.
-
-    >>> from sklearn.datasets import make_multilabel_classification
-    >>> from sklearn.model_selection import cross_validate
-    >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> X, Y = make_multilabel_classification(60, n_classes=3, random_state=0)
-    >>> scores = cross_validate(KNeighborsClassifier(), X, Y, cv=3, scoring=scoring(["f1", "hamming_loss"]))
-    >>> sorted(scores)
-    ['fit_time', 'score_time', 'test_f1', 'test_neg_hamming_loss']
-    """
-    one_of(conventions, "conventions", CONVENTIONS)
-    if measures is not None:
-        known = [m for m in MEASURES if m not in SETS["cost"]]
-        measures = tuple(one_of(m, "measures", known) for m in expand(measures))
-    return Scoring(measures, conventions, hierarchy, hierarchy_options)
-
-
-def scorer_key(measure: str) -> str:
-    """What scikit-learn's results call a measure: the larger must be the better.
-
-    >>> scorer_key("f1"), scorer_key("hamming_loss")
-    ('f1', 'neg_hamming_loss')
-    """
-    return f"neg_{measure}" if MEASURES[measure].direction == "min" else measure
-
-
-def log_search(
-    search: Any,
-    *,
-    dataset: str,
-    method: str | None = None,
-    run_id: str | None = None,
-    experiment_name: str | None = None,
-) -> str:
-    """Log a fitted search that was scored by `scoring`: the best candidate's measures on every fold, and a table of all.
-
-    The values of a candidate that was chosen among many on these very folds are optimistic. The tag
-    ``mleval.selected_among`` tells among how many; evaluate the winner on held-out data to know how good it is.
-
-    Parameters
-    ----------
-    search : GridSearchCV, RandomizedSearchCV or the like
-        Fitted with ``scoring=mleval.scoring()`` and ``refit`` set to a measure.
-    dataset : str
-    method : str, optional
-        By default the best estimator with the parameters that differ from their defaults.
-    run_id, experiment_name : str, optional
-        As in `log_evaluation`.
-
-    Returns
-    -------
-    str
-        The run's id.
-
-    Raises
-    ------
-    ValueError
-        The search is not fitted, was not scored by `scoring`, or has no best candidate.
-    StoreError
-        The store cannot be reached, or the run holds another result already.
-    """
-    results = getattr(search, "cv_results_", None)
-    if results is None:
-        raise ValueError("`search` must be fitted, got one without cv_results_. Call search.fit(X, Y) first.")
-    if not isinstance(search.scoring, Scoring):
-        raise ValueError(
-            f"`search` must be scored by mleval.scoring(), got scoring={search.scoring!r}. "
-            "Pass scoring=mleval.scoring(), refit='micro_f1', or cross-validate the winner: mleval.cross_validate."
-        )
-    if not hasattr(search, "best_index_"):
-        raise ValueError(f"`search` must have a best candidate, got refit={search.refit!r}. Set refit to a measure.")
-    best, folds = search.best_index_, range(search.n_splits_)
-    measures = [m for m in MEASURES if f"split0_test_{scorer_key(m)}" in results]
-    by_fold = {}
-    for m in measures:
-        sign = -1 if MEASURES[m].direction == "min" else 1
-        by_fold[m] = [sign * float(results[f"split{i}_test_{scorer_key(m)}"][best]) for i in folds]
-    means = {m: float(np.mean(values)) for m, values in by_fold.items()}
-    means["fit_time"] = float(results["mean_fit_time"][best])
-    if method is None:
-        method = method_name(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator)
-    payload = run_log.Payload(
-        method=method, dataset=dataset, means=means, folds=list(folds), by_fold=by_fold,
-        tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
-        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
-    )  # fmt: skip
-    return run_log.write(payload, run_id=run_id, experiment_name=experiment_name)
-
-
-def candidates(search: Any) -> str:
-    """CSV of the candidates of a search: parameters, means and standard deviations over the folds, ranks."""
-    table = pd.DataFrame(search.cv_results_)
-    return table[[c for c in table if c != "params" and not c.startswith("split")]].to_csv(index=False)

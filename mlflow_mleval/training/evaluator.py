@@ -15,9 +15,7 @@ from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, Model
 
 MODEL_TYPES = ("multilabel", "hierarchical")
 _LOGGING = ("method", "dataset", "measures", "log_instances")
-#: Options of `evaluate_hierarchical`.
-HIERARCHICAL = ("max_distance", "lca", "lca_max_distance", "count_root", "far_pairs")
-_OPTIONS = ("targets", "predictions", "scores", *_LOGGING, "label_names", "threshold", "conventions", "hierarchy", *HIERARCHICAL)
+_EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "conventions", "hierarchy")
 
 
 class MlevalEvaluator(ModelEvaluator):
@@ -86,13 +84,14 @@ class MlevalEvaluator(ModelEvaluator):
         from mlflow_mleval.measures.registry import MEASURES, expand
         from mlflow_mleval.tracking import schema
         from mlflow_mleval.training.log_evaluation import log_evaluation
-        from mlflow_mleval.training.model_output import evaluate_output
+        from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
         from mlflow_mleval.validation import one_of
 
         config = dict(evaluator_config or {})
-        if unknown := [name for name in config if name not in _OPTIONS]:
+        options = (*_LOGGING, *_EVALUATION, *HIERARCHICAL)
+        if unknown := [name for name in config if name not in options]:
             raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(_OPTIONS)}), got {', '.join(map(repr, unknown))}."
+                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got {', '.join(map(repr, unknown))}."
             )
         for name, given in (("extra_metrics", extra_metrics), ("custom_artifacts", custom_artifacts)):
             if given:
@@ -101,18 +100,15 @@ class MlevalEvaluator(ModelEvaluator):
             config.setdefault("predictions", [predictions])
         if model_type == "hierarchical" and config.get("hierarchy") is None:
             raise ValueError("`evaluator_config['hierarchy']` must be given for the type hierarchical, got none.")
-        found = evaluate_output(model_type, dataset, model, config)
-        ev = found.evaluation
+        ev, estimator = evaluate_output(model_type, dataset, model, config)
         asked = None if config.get("measures") is None else expand(config["measures"])
         known = MEASURES if asked is None else {one_of(name, "measures", MEASURES) for name in asked}
         wanted = [name for name in ev.measures if name in known]
         log_evaluation(
             ev,
-            method=config.get("method") or _method(found.estimator, run_id),
-            dataset=config.get("dataset") or _dataset(dataset, found),
+            method=config.get("method") or _method(estimator, run_id),
+            dataset=config.get("dataset") or _dataset(dataset, ev),
             run_id=run_id,
-            y_true=found.fingerprint,
-            hierarchy=found.hierarchy,
             # Of a model that it knows, MLflow logs what is returned, and links it to the model.
             measures=wanted if model_id is None else (),
             log_instances=config.get("log_instances", False),
@@ -160,12 +156,11 @@ def _method(estimator: Any, run_id: str) -> str:
         return MlflowClient().get_run(run_id).info.run_name
 
 
-def _dataset(dataset: Any, found: Any) -> str:
-    """The name that the user gave; else size and fingerprint, for MLflow's own name is not that of one dataset alone."""
+def _dataset(dataset: Any, ev: Any) -> str:
+    """The name that the user gave; else size and digest, for MLflow's own name is not that of one dataset alone."""
     if dataset.name not in ("dataset", dataset.hash):
         return dataset.name
-    ev = found.evaluation
-    return f"{ev.total.n}x{len(ev.label_names)} labels-{found.fingerprint.truth[:8]}"
+    return f"{ev.total.n}x{len(ev.label_names)} labels-{ev.truth_digest[:8]}"
 
 
 def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:

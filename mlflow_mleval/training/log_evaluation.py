@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mlflow_mleval import naming
 from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures import digests
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema
-from mlflow_mleval.training.fingerprint import Fingerprint
 from mlflow_mleval.training.run_content import RunContent
+from mlflow_mleval.validation import binary_matrix
 
 
 def log_evaluation(
@@ -35,9 +36,10 @@ def log_evaluation(
 ) -> str:
     """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as artifacts.
 
-    The run given, else the active run, else a new one takes it; `load_study` reads it back. One run holds one method on one
-    dataset. The run counts as complete only when everything is written: logging that was interrupted is completed by calling
-    this again with the run's id, and logging the same evaluation twice into a run changes nothing.
+    It goes into the given run, otherwise into the active one, otherwise into a new one; `load_study` reads it back. One run
+    holds one method on one dataset. A digest of the truth is logged with it, so that a comparison can tell whether two runs
+    saw the same data. The run counts as complete only when everything is written: logging that was interrupted is completed
+    by calling this again with the run's id, and logging the same evaluation twice into a run changes nothing.
 
     Parameters
     ----------
@@ -48,20 +50,20 @@ def log_evaluation(
         The run to log into.
     experiment_name : str, optional
         Log into a new run of this experiment, even while a run is active. The experiment is made if there is none.
-    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or Fingerprint, optional
-        The truth in the order of the dataset. Its SHA-256 is logged, so that a comparison can tell whether two runs saw the
-        same data. A `mlflow_mleval.training.fingerprint.Fingerprint` stands for truth and folds that came in batches.
+    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), optional
+        Deprecated: the evaluation knows its truth. It must agree, except that it may be a whole dataset of which the folds
+        test a part, or instances more than once; then the digest of the whole is logged.
     test_indices : sequence of R arrays of int, or mapping of fold to array, optional
         Which instances of the dataset each fold tests. Their SHA-256 is logged, so that a comparison by fold can tell
         whether the folds of two runs are pairs.
     n_train : int, sequence of R int, or mapping of fold to int, optional
         Instances that each fold was trained on; tests over folds need it to allow for training data that folds share.
     hierarchy : Hierarchy, optional
-        That of the evaluation; the report then shows classes by their place in it.
+        Deprecated: the evaluation knows its hierarchy. It must agree; only one that `Evaluation.from_dict` made lacks it.
     measures : iterable of str, optional
         Measures or sets of measures to log as metrics, as far as the evaluation has them; by default all.
     log_instances : bool
-        Write a table with one row an instance too.
+        Also write a table with one row per instance.
     selected_among : int, optional
         Number of candidates from which a search chose this method on these very folds; its values are optimistic then.
     tags : mapping of str to str, optional
@@ -75,36 +77,32 @@ def log_evaluation(
     Raises
     ------
     TypeError
-        ``ev`` is no Evaluation, or a name is no text.
+        ``ev`` is not an Evaluation, or a name is not a string.
     ValueError
-        A name that MLflow cannot store, both `run_id` and `experiment_name`, folds or sizes that do not fit the evaluation.
+        A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy, folds or sizes that are not
+        those of the evaluation.
     StoreError
         The store cannot be reached, or the run holds another result already.
     """
     if not isinstance(ev, Evaluation):
         raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
-    for name, text in (("method", method), ("dataset", dataset)):
-        check_name(name, text)
-    if run_id is not None and experiment_name is not None:
-        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
+    runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     if log_instances and ev.instances is None:
         raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")
-    if hierarchy is not None and (unknown := [name for name in ev.label_names if name not in hierarchy]):
-        names = some(map(repr, unknown))
-        raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
+    if hierarchy is not None:
+        ev = _with_hierarchy(ev, hierarchy)
     trained = _fold_values(n_train, "n_train", ev)
     if wrong := [n for n in trained.values() if not isinstance(n, (int, np.integer)) or n < 1]:
         raise ValueError(f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that were fitted.")
-    content = RunContent(ev, method, dataset, trained, hierarchy)
+    content = RunContent(ev, method, dataset, trained)
     identity = dict(tags or {}) | content.tags()
     if selected_among is not None:
         identity[schema.TAG_SELECTED] = str(selected_among)
+    tested = _fold_values(test_indices, "test_indices", ev)
+    if tested:
+        identity[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
     if y_true is not None:
-        identity[schema.TAG_DATASET_DIGEST] = truth_digest(y_true, ev)
-    if test_indices is not None:
-        identity[schema.TAG_SPLIT_DIGEST] = split_digest(test_indices, ev)
-    elif isinstance(y_true, Fingerprint) and (split := y_true.split(ev.sums)):
-        identity[schema.TAG_SPLIT_DIGEST] = split
+        identity[schema.TAG_DATASET_DIGEST] = _truth_digest(y_true, tested, ev)
     wanted = set(MEASURES if measures is None else expand(measures))
     if unknown := sorted(wanted - set(MEASURES)):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
@@ -121,35 +119,60 @@ def log_evaluation(
     return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
 
 
-def check_name(name: str, text: Any) -> None:
-    """Raise TypeError or ValueError where a method or dataset cannot be called that."""
-    if not isinstance(text, str):
-        raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-    if problem := naming.text_problem(text):
-        raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:
+    """The evaluation with its hierarchy, which must be this one."""
+    if unknown := [name for name in ev.label_names if name not in h]:
+        names = some(map(repr, unknown))
+        raise ValueError(f"`hierarchy` must hold the labels of `ev`, got one without {names}. Pass that of the evaluation.")
+    own = h.digest if ev.hierarchy is None else ev.hierarchy["hierarchy"]
+    if own != h.digest:
+        raise ValueError(
+            f"`hierarchy` must be that of `ev`, got one with other classes, edges or lengths (digest {h.digest}, and `ev` has "
+            f"{own}). Leave it out: the evaluation knows its own."
+        )
+    return replace(ev, taxonomy=h) if ev.taxonomy is None else ev
 
 
-def truth_digest(y_true: Any, ev: Evaluation) -> str:
-    """SHA-256 of the truth: names of the labels, number of instances, and which labels each of them has."""
-    found = y_true if isinstance(y_true, Fingerprint) else Fingerprint(ev.label_names)
-    if found is not y_true:
-        found.update(y_true)
-    if found.n < (least := max(sums.n for sums in ev.sums.values())):
-        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {found.n}. Pass the whole.")
-    return found.truth
+def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
+    """The digest of the whole truth, of which the folds of the evaluation must test parts."""
+    truth = binary_matrix(y_true, "y_true")
+    n, n_labels = truth.shape
+    if n_labels != len(ev.label_names):
+        raise ValueError(f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {n_labels} columns.")
+    if n < (least := max(sums.n for sums in ev.sums.values())):
+        raise ValueError(f"`y_true` must hold at least the {least} instances of a fold of `ev`, got {n}. Pass the whole.")
+    rows = digests.row_digests(truth)
+    for key, sums in ev.sums.items():
+        part = tested.get(key, slice(None))
+        there = np.asarray(truth[part].sum(axis=0)).ravel()
+        wrong = np.flatnonzero(there < sums.by_label[2])
+        if key in tested or sums.n == n:  # known to be just these instances
+            wrong = np.append(wrong, np.flatnonzero(there > sums.by_label[2]))
+            other = sums.truth not in (None, digests.added(rows[part]))
+        else:
+            other = False
+        if wrong.size or other:
+            raise ValueError(
+                f"`y_true` must be the truth of `ev`, got another{'' if key is None else f' in fold {key!r}'}: "
+                + (f"the label {ev.label_names[wrong[0]]!r} has {there[wrong[0]]} instances, and "
+                   f"{sums.by_label[2][wrong[0]]} in `ev`" if wrong.size else "its labels occur together in other ways")
+                + ". Leave it out: the evaluation knows its own."
+            )  # fmt: skip
+    return digests.truth_digest(ev.label_names, n, digests.added(rows))
 
 
-def split_digest(test_indices: Sequence[Any] | Mapping[Hashable, Any], ev: Evaluation) -> str:
-    """SHA-256 of which instances each fold tests, whatever their order within the fold."""
-    fingerprint = Fingerprint(ev.label_names)
-    for key, indices in _fold_values(test_indices, "test_indices", ev).items():
-        found = np.sort(np.asarray(indices))
+def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
+    """The digest of which instances each fold tests."""
+    for key, indices in tested.items():
+        found = np.asarray(indices)
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise ValueError(f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} for fold {key!r}.")
         if len(found) != ev.sums[key].n:
             raise ValueError(f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got {len(found)}.")
-        fingerprint.add_folds({key: found})
-    return fingerprint.split(ev.sums)
+    found = digests.split_digest(tested.values())
+    if ev.split not in (None, found):
+        raise ValueError("`test_indices` must be those of `ev`, got other instances. Leave them out: it knows its own.")
+    return found
 
 
 def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:

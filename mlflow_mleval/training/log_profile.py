@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval import naming
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.measures.awareness import hard_measures
 from mlflow_mleval.tracking import runs, schema
@@ -53,17 +52,15 @@ def log_profile(
     Raises
     ------
     ValueError
-        Counts that are none, folds or sizes that do not fit them, a name that MLflow cannot store, both `run_id` and
+        Invalid counts, folds or sizes that do not fit them, a name that MLflow cannot store, both `run_id` and
         `experiment_name`.
     StoreError
         The store cannot be reached, or the run holds another result already.
     """
-    for name, text in (("method", method), ("dataset", dataset)):
-        if not isinstance(text, str) or (problem := naming.text_problem(text)):
-            what = f"one that {problem}" if isinstance(text, str) else type(text).__name__
-            raise ValueError(f"`{name}` must be a name that MLflow can store, got {what}. Choose another.")
-    if run_id is not None and experiment_name is not None:
-        raise ValueError("`run_id` and `experiment_name` must not both be given, got both. A run has its experiment already.")
+    try:
+        runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
+    except TypeError as error:  # as ever here
+        raise ValueError(str(error)) from error
     pair = (dataset, method)
     profiles = Profiles.from_counts({pair: counts}, folds=None if folds is None else {pair: folds})
     rows = np.atleast_2d(np.asarray(counts)).astype(np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,20 @@ from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy
+from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.training import scores
-from mlflow_mleval.training.evaluator import HIERARCHICAL
-from mlflow_mleval.training.fingerprint import Fingerprint
 
+#: Options of the hierarchical measures that a configuration may hold; its `measures` are those to log.
+HIERARCHICAL = tuple(name for name in OPTIONS if name != "measures")
 _INSTEAD = (
     "With arrays, scipy.sparse or a fitted estimator call mleval.log_evaluation(mleval.evaluate(y_true, y_score), "
     "method=..., dataset=...)."
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The Evaluation, the fingerprint of its truth, the hierarchy, and the scikit-learn estimator where there is one."""
-
-    evaluation: Evaluation
-    fingerprint: Fingerprint
-    hierarchy: Hierarchy | None
-    estimator: Any
-
-
-def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]) -> Found:
-    """Evaluate what a model returns for a dataset, or the predictions that the dataset holds.
+def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[str, Any]) -> tuple[Evaluation, Any]:
+    """Evaluate what a model returns for a dataset, or the predictions that the dataset holds; with the scikit-learn estimator.
 
     Parameters
     ----------
@@ -65,18 +55,12 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
     raw, seconds = _output(dataset, model, estimator, config, None if sets else len(names))
     options = {name: config[name] for name in HIERARCHICAL if name in config} | {"predict_time": seconds}
     if sets:
-        ev = evaluate_hierarchical(list(truth), list(_column(raw["predictions"])), h, **options)
-        indicator = h.indicator(list(truth), "the targets")
-    else:
-        found = _labels(raw, names)
-        if "threshold" in config and "y_score" in found:
-            found.pop("y_pred", None)
-        options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
-        ev = evaluate(truth, **found, label_names=names, hierarchy=h, **options)
-        indicator = truth
-    fingerprint = Fingerprint(ev.label_names)
-    fingerprint.update(indicator)
-    return Found(ev, fingerprint, h, estimator)
+        return evaluate_hierarchical(list(truth), list(_column(raw["predictions"])), h, **options), estimator
+    found = _labels(raw, names)
+    if "threshold" in config and "y_score" in found:
+        found.pop("y_pred", None)
+    options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
+    return evaluate(truth, **found, label_names=names, hierarchy=h, **options), estimator
 
 
 def _hierarchy(given: Any) -> Hierarchy | None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
 
 from mlflow_mleval import __version__, naming
 from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
-from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.digests import instance_digest
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
@@ -44,7 +46,6 @@ class RunContent:
     method: str
     dataset: str
     n_train: Mapping[Hashable, int]
-    hierarchy: Hierarchy | None
 
     @cached_property
     def parts(self) -> list[Evaluation]:
@@ -115,6 +116,8 @@ class RunContent:
 
     def tags(self) -> dict[str, str]:
         found = {schema.TAG_CONVENTIONS: self.ev.conventions}
+        digests = {schema.TAG_DATASET_DIGEST: self.ev.truth_digest, schema.TAG_SPLIT_DIGEST: self.ev.split}
+        found |= {tag: digest for tag, digest in digests.items() if digest is not None}
         if self.ev.hierarchy is not None:
             found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
         if self.has_folds:
@@ -149,7 +152,7 @@ class RunContent:
         if self.statistics is not None:
             found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
         if instances:
-            found[schema.ARTIFACT_INSTANCES] = lambda: _parquet(_named(self.ev.instances))
+            found[schema.ARTIFACT_INSTANCES] = self.instance_table
         for name, drawing in report.figures.items():
             found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
         return found
@@ -166,7 +169,7 @@ class RunContent:
         if chosen := tags.get(schema.TAG_SELECTED):
             remarks.append(f"The method was chosen among {chosen} candidates by these very results; they are optimistic.")
         return RunReport(
-            self.ev, self.method, self.dataset, self.means, self.statistics, self.hierarchy, provenance, now, tuple(remarks),
+            self.ev, self.method, self.dataset, self.means, self.statistics, self.ev.taxonomy, provenance, now, tuple(remarks),
             self.portable,
         )  # fmt: skip
 
@@ -199,6 +202,18 @@ class RunContent:
         if self.n_train:
             table.insert(3, "n_train", [int(n) for n in self.n_train.values()])
         return table
+
+    def instance_table(self) -> bytes:
+        """One row an instance: its name and measures, as parquet; values that it cannot mix as text."""
+        table = self.ev.instances.reset_index(names=schema.INSTANCE)
+        mixed = [name for name in table if table[name].dtype == object]
+        rows = pa.Table.from_pandas(table.assign(**{name: table[name].map(str) for name in mixed}), preserve_index=False)
+        if self.ev.instance_truth is not None:
+            truth = instance_digest(table[schema.INSTANCE], self.ev.instance_truth)
+            rows = rows.replace_schema_metadata({**rows.schema.metadata, schema.INSTANCE_TRUTH: truth})
+        buffer = io.BytesIO()
+        parquet.write_table(rows, buffer)
+        return buffer.getvalue()
 
     def counts(self) -> pd.DataFrame:
         """tp, fp, fn and tn of each label in each fold; of many thousand labels only those that occur there."""
@@ -255,13 +270,6 @@ def _log_table(table: pd.DataFrame) -> str:
     """A table as MLflow's log_table writes it."""
     rows = [[None if isinstance(v, float) and math.isnan(v) else _plain(v) for v in row] for row in table.to_numpy(object)]
     return _json({"columns": [str(c) for c in table.columns], "data": rows})
-
-
-def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its index as the first column; values that parquet cannot mix in a column as text."""
-    table = table.reset_index(names="instance")
-    mixed = [name for name in table if table[name].dtype == object]
-    return table.assign(**{name: table[name].map(str) for name in mixed})
 
 
 def _parquet(table: pd.DataFrame) -> bytes:

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 #: Ways to a score in order of preference, each with the score from which on a label counts as predicted.
-METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
+SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
         return _score(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, n_labels, y_pred)
     if hasattr(estimator, "best_estimator_"):
         return _score(estimator.best_estimator_, X, n_labels, y_pred)
-    for name in METHODS:
+    for name in SCORE_METHODS:
         if hasattr(estimator, name):
             try:
                 return as_matrix(getattr(estimator, name)(X), n_labels, label_classes(estimator, n_labels))

@@ -14,6 +14,8 @@ from mlflow_mleval.validation import unique_names
 DEPENDENT = ("error", "drop")
 #: A measure whose part outside the span of the measures before it is below this share of its length depends on them.
 DEPENDENCE = 1e-8
+#: What residuals of several methods are.
+LEFT = "what is left of fold and method"
 #: Variation below this share of the largest value is float noise.
 NOISE = 1e-13
 
@@ -39,6 +41,15 @@ def variance_factor(n: ArrayLike, ratio: float | None = None) -> Any:
     (True, 0.25)
     """
     return 1 / n + (ratio or 0.0)
+
+
+def drawn_folds(rng: np.random.Generator, n: int, n_resamples: int, ratio: float | None) -> Array:
+    """Shares of n folds that are drawn again, draws x folds, spread so that means over them vary as the corrected variance says.
+
+    They apply to values about their mean over folds.
+    """
+    shares = rng.multinomial(n, np.full(n, 1 / n), n_resamples) / n
+    return shares * np.sqrt(n * variance_factor(n, ratio) * n / (n - 1))
 
 
 def table_of(values: ArrayLike | pd.DataFrame, name: str, ndim: int) -> Array:
@@ -73,24 +84,10 @@ def independent_columns(
 ) -> tuple[list[int], dict[Hashable, str]]:
     """Positions of the measures that do not follow from those before them, and why the others were dropped.
 
-    Parameters
-    ----------
-    residuals : array of shape (rows, measures)
-    names : sequence
-    size : array of shape (measures,)
-        Largest absolute value: variation far below it is noise.
-    df : int
-        Degrees of freedom of the residuals. As many independent measures exhaust them, so that what follows is no dependence.
-    dependent : {"error", "drop"}
-    what : str
-        What the residuals are, in words.
-    mean : array of shape (measures,) or (methods, measures)
-        What is tested: a dependence that it does not share is told.
-
-    Raises
-    ------
-    ValueError
-        There are dependent measures and `dependent` is "error", or none is left.
+    `residuals` are rows x measures with `df` degrees of freedom (as many independent measures exhaust them, so that what follows
+    is no dependence); `what` says what they are, in words; `size` is the largest absolute value of each measure, far below which
+    variation is noise; a dependence that the tested `mean` does not share is told. ValueError where `dependent` is "error", or
+    none is left.
     """
     length = np.linalg.norm(residuals, axis=0)
     kept: list[int] = []
@@ -123,25 +120,12 @@ def independent_columns(
 
 
 def solve_pairs(residuals: Array, mean: Array, size: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """For every pair the quadratic form of the mean in the inverse of the residuals' sum of squares and products, and so on.
+    """Of every pair the quadratic form of the mean in the inverse of the residuals' sum of squares and products, and more.
 
     Modified Gram-Schmidt along the measures, all pairs at once: the condition number is not squared, as it would be by forming
-    the covariance.
-
-    Parameters
-    ----------
-    residuals : array of shape (measures, rows, pairs), overwritten
-    mean : array of shape (measures, pairs), overwritten
-    size : array of shape (measures, pairs or 1)
-        Largest absolute value of the measure.
-
-    Returns
-    -------
-    quadratic : array of shape (pairs,)
-    direction : array of shape (measures, pairs)
-        The inverse times the mean.
-    singular : array of int, shape (pairs,)
-        The first measure that does not vary or depends on those before it, else -1; with one, the other results mean nothing.
+    the covariance. `residuals` (measures x rows x pairs) and `mean` (measures x pairs) are overwritten; `size` is the largest
+    absolute value of each measure (and pair). Also the inverse times the mean, and the first measure that does not vary or
+    depends on those before it, else -1; with one, the other results mean nothing.
     """
     p, _, n = residuals.shape
     before = np.sqrt(np.einsum("krn,krn->kn", residuals, residuals))

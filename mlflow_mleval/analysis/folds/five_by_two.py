@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import NOISE, names_of, solve_pairs, table_of
-from mlflow_mleval.analysis.folds.hotelling import BLOCK, holm, holm_rows, pair_matrix
+from mlflow_mleval.analysis.folds.hotelling import BLOCK
 from mlflow_mleval.analysis.folds.manova import rao_f
+from mlflow_mleval.analysis.paired import decided, holm, named_pairs
 from mlflow_mleval.validation import probability
 
 REPEATS = 5
@@ -27,17 +28,12 @@ class FiveByTwoPairs:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, statistic (Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs
-        that could be tested), significant, problem (why the pair could not be tested, else empty).
-    differences, directions : pandas.DataFrame
-        Pairs x measures: mean of a minus mean of b; weights of the combination on which they differ most.
-    posthoc_pvalues, posthoc_corrected : pandas.DataFrame
-        Pairs x measures: Alpaydın's F test of each measure; with Holm's correction over the measures of a pair.
-    df : (float, float)
-        Degrees of freedom of the F; 10 and 5 for one measure.
-    methods, measures : list
-    alpha : float
+    table : One row a pair: method_a, method_b, statistic (Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm, over the
+        pairs that could be tested), significant, problem (why the pair could not be tested, else empty).
+    differences, directions : Pairs x measures: mean of a minus mean of b; weights of the combination on which they differ most.
+    posthoc_pvalues, posthoc_corrected : Pairs x measures: Alpaydın's F test of each measure; with Holm's correction over the
+        measures of a pair.
+    df : Degrees of freedom of the F; 10 and 5 for one measure.
     """
 
     table: pd.DataFrame
@@ -50,11 +46,6 @@ class FiveByTwoPairs:
     measures: list[Hashable]
     alpha: float
 
-    @property
-    def separated(self) -> pd.DataFrame:
-        """Methods x methods: whether the test separates the pair."""
-        return pair_matrix(self.methods, self.table, "significant")
-
 
 def five_by_two(
     x: ArrayLike,
@@ -65,29 +56,15 @@ def five_by_two(
 ) -> FiveByTwoPairs:
     r"""Test every pair of methods on five repetitions of twofold cross-validation.
 
-    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj} - \bar d_r)^2`, one measure
-    is tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10, 5)` (Alpaydın 1999). For several measures the sums of
-    squares become matrices, :math:`H = \sum d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda
-    :math:`|E| / |E + H|` with 10 and 5 degrees of freedom takes the place of the F, which it equals for one measure. That
-    generalisation is ours; in simulations its level is that of the F: .015 for independent folds, .03 and .06 where they
-    correlate by .1 and .3, with one to four measures.
+    With the differences :math:`d_{rj}` on half j of repetition r and :math:`s_r^2 = \sum_j (d_{rj} - \bar d_r)^2`, one measure is
+    tested by :math:`\sum_{rj} d_{rj}^2 / (2 \sum_r s_r^2) \sim F(10, 5)` (Alpaydın 1999). For several measures the sums of
+    squares become matrices, :math:`H = \sum d_{rj} d_{rj}^T` and :math:`E = \sum_r S_r`, and Wilks' lambda :math:`|E| / |E + H|`
+    with 10 and 5 degrees of freedom takes the place of the F, which it equals for one measure. That generalisation is ours; in
+    simulations its level is that of the F: .015 for independent folds, .03 and .06 where they correlate by .1 and .3, with one to
+    four measures.
 
-    Parameters
-    ----------
-    x : array_like, shape (methods, 10, measures)
-        Folds 2r and 2r + 1 are the two halves of repetition r.
-    methods, measures : sequence, optional
-        Names; numbers by default.
-    alpha : float
-        Level of the test over all pairs.
+    `x` is methods x 10 folds x at most five measures (else a ValueError); folds 2r and 2r + 1 are the two halves of repetition r.
 
-    Raises
-    ------
-    ValueError
-        There are not ten folds, fewer than two methods, more than five measures, or missing values.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2, 10, 1))
     >>> found = five_by_two(x)
@@ -133,21 +110,10 @@ def five_by_two(
     statistic, df1, df2, pvalue = rao_f(wilks, p, 2 * REPEATS, REPEATS)
     problem = np.full(n, "", dtype=object)
     problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
-    corrected = holm(pvalue)
-    labels = pd.Index(of, tupleize_cols=False)
     table = {
-        "method_a": labels.take(first), "method_b": labels.take(second), "statistic": wilks, "f_statistic": statistic,
-        "pvalue": pvalue, "pvalue_corrected": corrected, "significant": corrected <= alpha, "problem": problem,
-    }
+        **named_pairs(of, first, second), "statistic": wilks, "f_statistic": statistic, **decided(pvalue, alpha),
+        "problem": problem,
+    }  # fmt: skip
     posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
-    return FiveByTwoPairs(
-        table=pd.DataFrame(table),
-        differences=pd.DataFrame(mean, columns=names),
-        directions=pd.DataFrame(direction, columns=names),
-        posthoc_pvalues=pd.DataFrame(posthoc, columns=names),
-        posthoc_corrected=pd.DataFrame(holm_rows(posthoc), columns=names),
-        df=(float(df1), float(df2)),
-        methods=of,
-        measures=names,
-        alpha=alpha,
-    )
+    by_measure = (pd.DataFrame(x, columns=names) for x in (mean, direction, posthoc, holm(posthoc)))
+    return FiveByTwoPairs(pd.DataFrame(table), *by_measure, (float(df1), float(df2)), of, names, alpha)

@@ -7,18 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.better_first import behind, better_first, places
-from mlflow_mleval.analysis.cliques import cliques, letters
+from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
-from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, holm, hotelling, hotelling_pairs, pair_matrix
+from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
-from mlflow_mleval.analysis.paired import mean_intervals
+from mlflow_mleval.analysis.paired import decided, holm, mean_intervals, pair_matrix
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import count, some
@@ -47,19 +48,13 @@ class Ordering:
 
     Attributes
     ----------
-    measure, direction : str
-        direction: "max" or "min".
-    order : list of str
-        Best mean first.
-    means : pandas.Series
-        By method, in that order.
-    pvalues : pandas.DataFrame
-        Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where the
-        pair could not be tested.
-    groups : list of list of str
-        Maximal groups that are not separated: the joined ones of the paper's orderings.
-    letters : mapping of str to str
-        The same as letters.
+    direction : "max" or "min".
+    order : Best mean first.
+    means : By method, in that order.
+    pvalues : Methods x methods in that order: the test of each pair on this measure alone, corrected (Holm) over pairs; NaN where
+        the pair could not be tested.
+    groups : Maximal groups that are not separated: the joined ones of the paper's orderings.
+    letters : The same as letters.
     """
 
     measure: str
@@ -77,41 +72,23 @@ class FoldComparison(Reported):
 
     Attributes
     ----------
-    dataset : str
-    methods, measures : list of str
-        That were tested; `excluded` lists methods that were not, with the reason.
-    n_folds : int
-    protocol : Protocol
-        How the folds came about, and the ratio that corrects for shared training data.
-    paired : bool
-    alpha : float
-    values : pandas.DataFrame
-        Index (method, fold), one column a tested measure.
-    means : pandas.DataFrame
-        Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    pairs : pandas.DataFrame
-        One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
+    methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
+    values : Index (method, fold), one column a tested measure.
+    means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
+    pairs : One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
         over pairs), significant: the headline, corrected for shared training data; naive_statistic, naive_pvalue,
         naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; carried_by
         (measures that differ on their own after Holm, joined by ", "; "a combination" where the pair differs but none of them
         alone; else empty); reliable; doubts (why not, or why there is no result).
-    tests : HotellingPairs or FiveByTwoPairs
-        The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the same.
-    manova, naive_manova : ManovaResult or None
-        Of all methods together; None where `refusals` says why.
-    mardia : MardiaResult or None
-        Whether the residuals look normal.
-    cliques : list of list of str
-        Maximal groups of methods that the headline test does not separate; they may overlap.
-    letters : mapping of str to str
-        The same as letters.
-    orderings : mapping of str to Ordering
-        By measure.
-    excluded : tuple of Excluded
-    refusals : mapping of str to str
-        Tests that were not made (naive, manova, mardia, pairs), with the reason.
-    warnings : tuple of str
-        What a reader must know before believing the verdicts.
+    tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
+        same.
+    manova, naive_manova : Of all methods together; None where `refusals` says why.
+    mardia : Whether the residuals look normal.
+    cliques : Maximal groups of methods that the headline test does not separate; they may overlap.
+    letters : The same as letters.
+    orderings : By measure.
+    refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
+    warnings : What a reader must know before believing the verdicts.
     """
 
     dataset: str
@@ -159,7 +136,7 @@ class FoldComparison(Reported):
     @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the headline test separates the pair."""
-        return pair_matrix(self.methods, self.pairs, "significant")
+        return pair_matrix(self.methods, self.pairs["method_a"], self.pairs["method_b"], self.pairs["significant"])
 
     @cached_property
     def ordered_pairs(self) -> pd.DataFrame:
@@ -238,9 +215,7 @@ class FoldComparison(Reported):
         for i in np.flatnonzero(self.pairs["pvalue"].notna()):
             a, b = (by_method[self.pairs.at[i, name]] for name in ("method_a", "method_b"))
             found[i] = hotelling(a, b, method="permutation", seed=seed).pvalue
-        corrected = holm(found)
-        columns = {"pvalue": found, "pvalue_corrected": corrected, "significant": corrected <= self.alpha}
-        return self.pairs[["method_a", "method_b"]].assign(**columns)
+        return self.pairs[["method_a", "method_b"]].assign(**decided(found, self.alpha))
 
 
 def compare_folds(
@@ -282,10 +257,6 @@ def compare_folds(
     dependent : {"error", "drop"}
         What to do about measures that follow linearly from those before them.
     alpha : float
-
-    Returns
-    -------
-    FoldComparison
 
     Raises
     ------
@@ -350,7 +321,6 @@ def compare_folds(
     table, doubts = _table(tests, naive, split, how, analyses["mardia"], _nearly(values, names, paired), alpha)
     if analyses["manova"] is not None and analyses["manova"].pvalue > alpha and table["significant"].any():
         notes.append(f"Pairs are separated although MANOVA finds no difference (p = {analyses['manova'].pvalue:.2g}).")
-    separated = pair_matrix(kept, table, "significant")
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     with python_warnings.catch_warnings(record=True) as spoken:
         python_warnings.simplefilter("always")
@@ -358,7 +328,7 @@ def compare_folds(
             name: _ordering(values[..., [k]], name, ways[name], how, paired, split, options) for k, name in enumerate(names)
         }
         order = _overall(orderings, kept)
-        groups = cliques(separated.loc[order, order])
+        groups, shown = grouped(pair_matrix(order, table["method_a"], table["method_b"], table["significant"]))
     notes += [f"Left out: {e.name} {e.reason}." for e in excluded]
     notes += getattr(analyses["manova"], "warnings", ())
     notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
@@ -367,7 +337,7 @@ def compare_folds(
     return FoldComparison(
         dataset=dataset, methods=kept, measures=names, n_folds=len(labels), protocol=how, paired=paired, alpha=alpha,
         values=frame[names], means=_means(frame[names], kept, how, alpha), pairs=table, tests=tests, cliques=groups,
-        letters=letters(groups, order), orderings=orderings, excluded=excluded, refusals=refusals,
+        letters=shown, orderings=orderings, excluded=excluded, refusals=refusals,
         warnings=tuple(dict.fromkeys(notes)), **analyses,
     )  # fmt: skip
 
@@ -472,14 +442,13 @@ def _table(
     problem = tests.table["problem"].to_numpy(dtype=object).copy()
     gone = np.zeros(len(table), dtype=bool) if split is None else split
     problem[gone] = UNPAIRED
-    columns = ["statistic", "f_statistic", "pvalue"]
-    table.loc[gone, columns] = np.nan
-    _correct(table, "", alpha)
-    for name in (*columns, "pvalue_corrected"):
-        table[f"naive_{name}"] = np.nan if naive is None or name not in naive.table else naive.table[name]
-    table = table.drop(columns="naive_f_statistic")
-    table.loc[gone, ["naive_statistic", "naive_pvalue"]] = np.nan
-    _correct(table, "naive_", alpha)
+    table.loc[gone, ["statistic", "f_statistic", "pvalue"]] = np.nan
+    table = table.assign(**decided(table["pvalue"].to_numpy(), alpha))
+    uncorrected = pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"]) if naive is None else naive.table
+    uncorrected = uncorrected[["statistic", "pvalue"]].copy()
+    uncorrected.loc[gone] = np.nan
+    uncorrected = uncorrected.assign(**decided(uncorrected["pvalue"].to_numpy(), alpha))
+    table = table.join(uncorrected.add_prefix("naive_"))
     differs = (tests.posthoc_corrected.to_numpy() <= alpha) & ~gone[:, None]
     patterns, which = np.unique(differs, axis=0, return_inverse=True)
     words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
@@ -501,11 +470,6 @@ def _table(
     return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in shared]
 
 
-def _correct(table: pd.DataFrame, prefix: str, alpha: float) -> None:
-    table[f"{prefix}pvalue_corrected"] = holm(table[f"{prefix}pvalue"].to_numpy())
-    table[f"{prefix}significant"] = table[f"{prefix}pvalue_corrected"] <= alpha
-
-
 def _ordering(
     values: np.ndarray, name: str, direction: str, how: Protocol, paired: bool, split: np.ndarray | None,
     options: Mapping[str, object],
@@ -520,12 +484,9 @@ def _ordering(
         pvalue = np.full(len(methods) * (len(methods) - 1) // 2, np.nan)
     if split is not None:
         pvalue[split] = np.nan
-    first, second = np.triu_indices(len(methods), 1)
-    matrix = np.eye(len(methods))
-    matrix[first, second] = matrix[second, first] = holm(pvalue)
-    pvalues = pd.DataFrame(matrix, methods, methods).loc[order, order]
-    groups = cliques(pvalues <= options["alpha"])
-    return Ordering(name, direction, order, means, pvalues, groups, letters(groups, order))
+    pairs = zip(*combinations(methods, 2), strict=True)
+    pvalues = pair_matrix(order, *pairs, holm(pvalue), own=1.0)
+    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= options["alpha"]))
 
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:

@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import (
-    DEPENDENT,
-    NOISE,
-    Array,
-    checked_ratio,
-    independent_columns,
-    names_of,
-    solve_pairs,
-    table_of,
-    variance_factor,
-)
-from mlflow_mleval.analysis.paired import adjust
+from mlflow_mleval.analysis.folds import covariance as cov
+from mlflow_mleval.analysis.folds.covariance import NOISE, Array
+from mlflow_mleval.analysis.paired import decided, holm, named_pairs, pair_matrix, sign_changes
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import one_of, probability, same_axes
 
@@ -44,30 +35,17 @@ class HotellingResult:
 
     Attributes
     ----------
-    statistic : float
-        T-squared; with `ratio` divided by 1 + folds · ratio.
-    f_statistic, df : float, (int, int)
-        The same as an F, and its degrees of freedom.
-    pvalue : float
-    mean_difference : pandas.Series
-        By measure: mean of the first method minus that of the second.
-    direction : pandas.Series
-        Weights of the combination of measures on which the methods differ most, per unit of each measure.
-    scaled_direction : pandas.Series
-        The same per standard deviation of each measure's differences: comparable between measures.
-    posthoc : pandas.DataFrame
-        By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t), pvalue,
-        pvalue_corrected (Holm, over measures), significant.
-    measures : list
-        That were tested; `dropped` maps those that were left out to the reason.
-    n_folds : tuple of int
-        Of either method.
-    paired : bool
-    ratio : float or None
-        n_test / n_train that corrects for shared training data; None: not corrected.
-    method : {"f", "permutation"}
-    alpha : float
-    warnings : tuple of str
+    statistic : T-squared; with `ratio` divided by 1 + folds · ratio.
+    f_statistic, df : The same as an F, and its degrees of freedom.
+    mean_difference : By measure: mean of the first method minus that of the second.
+    direction : Weights of the combination of measures on which the methods differ most, per unit of each measure.
+    scaled_direction : The same per standard deviation of each measure's differences: comparable between measures.
+    posthoc : By measure: mean_difference, low and high (its interval at 1 - alpha, not corrected), statistic (Student's t),
+        pvalue, pvalue_corrected (Holm, over measures), significant.
+    measures : That were tested; `dropped` maps those that were left out to the reason.
+    n_folds : Of either method.
+    ratio : n_test / n_train that corrects for shared training data; None: not corrected.
+    method : "f" or "permutation".
     """
 
     statistic: float
@@ -136,10 +114,6 @@ def hotelling(
     seed : int
         Of random swaps.
 
-    Returns
-    -------
-    HotellingResult
-
     Raises
     ------
     ValueError
@@ -156,13 +130,13 @@ def hotelling(
     >>> result.posthoc["pvalue_corrected"].round(4).tolist()
     [0.0605, 0.0722]
     """
-    one_of(dependent, "dependent", DEPENDENT)
+    one_of(dependent, "dependent", cov.DEPENDENT)
     one_of(method, "method", METHODS)
     probability(alpha, "alpha")
-    ratio = checked_ratio(ratio)
-    first, second = table_of(x1, "x1", 2), table_of(x2, "x2", 2)
+    ratio = cov.checked_ratio(ratio)
+    first, second = cov.table_of(x1, "x1", 2), cov.table_of(x2, "x2", 2)
     same_axes(x1, "x1", x2, "x2") if paired else None
-    names = names_of(measures, x1, "measures", first.shape[1])
+    names = cov.names_of(measures, x1, "measures", first.shape[1])
     if first.shape[1] != second.shape[1] or (paired and len(first) != len(second)):
         hint = "Rows are the same folds and columns the same measures in both" if paired else "Columns are the same measures"
         raise ValueError(f"`x2` must have the shape {first.shape} of `x1`, got {second.shape}. {hint}.")
@@ -179,7 +153,7 @@ def hotelling(
     dropped: dict[Hashable, str] = {}
     what = "differences" if paired else "values"
     if (mean != 0).any() or (np.abs(residuals) > NOISE * size).any():
-        kept, dropped = independent_columns(residuals, names, size, df, dependent, f"their {what} over folds", mean)
+        kept, dropped = cov.independent_columns(residuals, names, size, df, dependent, f"their {what} over folds", mean)
         warnings += [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     else:
         kept = list(range(len(names)))
@@ -188,31 +162,21 @@ def hotelling(
     if df < p:
         raise ValueError(_too_few("x1", len(first), p, df, paired))
     mean, residuals, size = mean[kept], residuals[:, kept], size[kept]
-    quadratic, direction, _ = solve_pairs(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
+    quadratic, direction, _ = cov.solve_pairs(residuals.T[..., None].copy(), mean[:, None].copy(), size[:, None])
     t2, direction = quadratic.item() * df / spread, direction[:, 0] * df
-    f = (df - p + 1) / (p * df) * t2
-    pvalue = float(special.fdtrc(p, df - p + 1, f)) if method == "f" else _swap_pvalue(first[:, kept] - second[:, kept], seed)
+    f, pvalue = t2_pvalue(t2, p, df)
+    if method == "permutation":
+        pvalue = _swap_pvalue(first[:, kept] - second[:, kept], seed)
     deviation = np.sqrt((residuals**2).sum(axis=0) / df)
     if len(warnings) == 0 and df - p < 2:
         warnings.append(f"{p} measures on {len(first)} folds: the test sees hardly anything. Use fewer measures or more folds.")
     return HotellingResult(
-        statistic=t2,
-        f_statistic=f,
-        df=(p, df - p + 1),
-        pvalue=pvalue,
-        mean_difference=pd.Series(mean, names, name="mean_difference"),
-        direction=pd.Series(direction, names, name="direction"),
+        statistic=t2, f_statistic=f, df=(p, df - p + 1), pvalue=float(pvalue),
+        mean_difference=pd.Series(mean, names, name="mean_difference"), direction=pd.Series(direction, names, name="direction"),
         scaled_direction=pd.Series(direction * deviation, names, name="scaled_direction"),
-        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha),
-        measures=names,
-        dropped=dropped,
-        n_folds=(len(first), len(second)),
-        paired=paired,
-        ratio=ratio,
-        method=method,
-        alpha=alpha,
-        warnings=tuple(warnings),
-    )
+        posthoc=_posthoc(mean, deviation * np.sqrt(spread), df, names, alpha), measures=names, dropped=dropped,
+        n_folds=(len(first), len(second)), paired=paired, ratio=ratio, method=method, alpha=alpha, warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -221,22 +185,12 @@ class HotellingPairs:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
+    table : One row a pair: method_a, method_b, statistic (T²), f_statistic, pvalue, pvalue_corrected (Holm, over the pairs that
         could be tested), significant, problem (why the pair could not be tested, else empty; its numbers are then NaN).
-    differences, directions, errors : pandas.DataFrame
-        Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination on which they differ most;
-        standard errors of the mean differences.
-    df : (int, int)
-        Degrees of freedom of the F.
-    residual_df : int
-        Those of the covariances, and of Student's t.
-    methods, measures : list
-        That were tested; `dropped` maps measures that were left out to the reason.
-    paired : bool
-    ratio : float or None
-    alpha : float
-    warnings : tuple of str
+    differences, directions, errors : Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination
+        on which they differ most; standard errors of the mean differences.
+    df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t.
+    methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
     """
 
     table: pd.DataFrame
@@ -263,12 +217,12 @@ class HotellingPairs:
     @cached_property
     def posthoc_corrected(self) -> pd.DataFrame:
         """The same with Holm's correction over the measures of a pair: where a difference sits."""
-        return pd.DataFrame(holm_rows(self.posthoc_pvalues.to_numpy()), columns=self.measures)
+        return pd.DataFrame(holm(self.posthoc_pvalues.to_numpy()), columns=self.measures)
 
     @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the test separates the pair."""
-        return pair_matrix(self.methods, self.table, "significant")
+        return pair_matrix(self.methods, self.table["method_a"], self.table["method_b"], self.table["significant"])
 
 
 def hotelling_pairs(
@@ -305,11 +259,11 @@ def hotelling_pairs(
     >>> pairs.table["significant"].tolist()
     [False, True, True]
     """
-    one_of(dependent, "dependent", DEPENDENT)
+    one_of(dependent, "dependent", cov.DEPENDENT)
     probability(alpha, "alpha")
-    ratio = checked_ratio(ratio)
-    values = table_of(x, "x", 3)
-    of, names = names_of(methods, None, "methods", len(values)), names_of(measures, None, "measures", values.shape[-1])
+    ratio = cov.checked_ratio(ratio)
+    values = cov.table_of(x, "x", 3)
+    of, names = cov.names_of(methods, None, "methods", len(values)), cov.names_of(measures, None, "measures", values.shape[-1])
     n_folds = values.shape[1]
     if len(values) < 2:
         raise ValueError(f"`x` must hold at least two methods, got {len(values)}.")
@@ -318,12 +272,11 @@ def hotelling_pairs(
     centred = values - values.mean(axis=1, keepdims=True)
     means = values.mean(axis=1)
     samples = 1 if paired else 2
-    df, spread = samples * (n_folds - 1), samples * variance_factor(n_folds, ratio)
+    df, spread = samples * (n_folds - 1), samples * cov.variance_factor(n_folds, ratio)
     pooled = (centred - centred.mean(axis=0) if paired else centred).reshape(-1, len(names))
     pooled_df = (len(values) - paired) * (n_folds - 1)
-    kept, dropped = independent_columns(
-        pooled, names, np.abs(values).max(axis=(0, 1)), pooled_df, dependent, "what is left of fold and method",
-        means - means.mean(axis=0),
+    kept, dropped = cov.independent_columns(
+        pooled, names, np.abs(values).max(axis=(0, 1)), pooled_df, dependent, cov.LEFT, means - means.mean(axis=0)
     )
     names, p = [names[k] for k in kept], len(kept)
     if df < p:
@@ -343,7 +296,7 @@ def hotelling_pairs(
         difference[:, at] = means[:, a] - means[:, b]
         error[:, at] = np.einsum("krn,krn->kn", residuals, residuals)
         largest = np.maximum(size[:, a], size[:, b])
-        quadratic[at], direction[:, at], singular[at] = solve_pairs(residuals, difference[:, at].copy(), largest)
+        quadratic[at], direction[:, at], singular[at] = cov.solve_pairs(residuals, difference[:, at].copy(), largest)
     error = np.sqrt(error * (spread / df))
     t2 = quadratic * (df / spread)
     problem = np.full(n, "", dtype=object)
@@ -357,80 +310,33 @@ def hotelling_pairs(
         t2[same], direction[:, same] = 0.0, 0.0
         t2[bad], direction[:, bad] = np.nan, np.nan
         problem[bad] = [f"{names[k]} does not vary, or follows from the measures before it" for k in singular[bad]]
-    f = (df - p + 1) / (p * df) * t2
-    pvalue = special.fdtrc(p, df - p + 1, f)
-    corrected = holm(pvalue)
-    labels = pd.Index(of, tupleize_cols=False)
-    table = {
-        "method_a": labels.take(first), "method_b": labels.take(second), "statistic": t2, "f_statistic": f, "pvalue": pvalue,
-        "pvalue_corrected": corrected, "significant": corrected <= alpha, "problem": problem,
-    }
+    f, pvalue = t2_pvalue(t2, p, df)
+    pairs = {**named_pairs(of, first, second), "statistic": t2, "f_statistic": f, **decided(pvalue, alpha), "problem": problem}
     warnings = [f"Left out: {name} {reason}." for name, reason in dropped.items()]
     if untested := int(np.isnan(pvalue).sum()):
         warnings.append(f"{untested} of {n} pairs could not be tested: their differences are linearly dependent or do not vary.")
     return HotellingPairs(
-        table=pd.DataFrame(table),
-        differences=pd.DataFrame(difference.T, columns=names),
-        directions=pd.DataFrame(direction.T * df, columns=names),
-        errors=pd.DataFrame(error.T, columns=names),
-        df=(p, df - p + 1),
-        residual_df=df,
-        methods=of,
-        measures=names,
-        dropped=dropped,
-        paired=paired,
-        ratio=ratio,
-        alpha=alpha,
+        table=pd.DataFrame(pairs), differences=pd.DataFrame(difference.T, columns=names),
+        directions=pd.DataFrame(direction.T * df, columns=names), errors=pd.DataFrame(error.T, columns=names), df=(p, df - p + 1),
+        residual_df=df, methods=of, measures=names, dropped=dropped, paired=paired, ratio=ratio, alpha=alpha,
         warnings=tuple(warnings),
-    )
+    )  # fmt: skip
 
 
-def holm(pvalues: Array) -> Array:
-    """Holm's correction; NaN where there is no test, which does not count.
-
-    >>> holm(np.array([0.01, np.nan, 0.03])).tolist()
-    [0.02, nan, 0.03]
-    """
-    corrected = np.full(len(pvalues), np.nan)
-    tested = ~np.isnan(pvalues)
-    corrected[tested] = adjust(pvalues[tested])
-    return corrected
-
-
-def holm_rows(pvalues: Array) -> Array:
-    """The same within each row.
-
-    >>> holm_rows(np.array([[0.01, 0.04, 0.03], [0.2, np.nan, 0.01]])).tolist()
-    [[0.03, 0.06, 0.06], [0.2, nan, 0.02]]
-    """
-    order = np.argsort(pvalues, axis=1)
-    ranked = np.take_along_axis(pvalues, order, axis=1)
-    left = (~np.isnan(pvalues)).sum(axis=1, keepdims=True) - np.arange(pvalues.shape[1])
-    stepped = np.minimum(1.0, np.maximum.accumulate(ranked * np.maximum(left, 1), axis=1))
-    out = np.empty_like(pvalues)
-    np.put_along_axis(out, order, stepped, axis=1)
-    return out
-
-
-def pair_matrix(methods: Sequence[Hashable], table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A boolean column of a table of pairs as a symmetric frame methods x methods, False on the diagonal."""
-    at = pd.Index(methods, tupleize_cols=False)
-    a, b = at.get_indexer(table["method_a"]), at.get_indexer(table["method_b"])
-    matrix = np.zeros((len(at), len(at)), dtype=bool)
-    matrix[a, b] = matrix[b, a] = table[column].to_numpy(dtype=bool)
-    return pd.DataFrame(matrix, at, at)
+def t2_pvalue(t2: Any, p: int, df: int) -> tuple[Any, Any]:
+    """T-squared of p measures, on so many residual degrees of freedom, as an F, and its p-value."""
+    f = (df - p + 1) / (p * df) * t2
+    return f, special.fdtrc(p, df - p + 1, f)
 
 
 def _posthoc(mean: Array, error: Array, df: int, names: list[Hashable], alpha: float) -> pd.DataFrame:
     """Student's t tests of one pair, measure by measure; `error` is the standard error of the mean difference."""
     t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
-    pvalue = 2 * special.stdtr(df, -np.abs(t))
-    corrected = adjust(pvalue)
     margin = special.stdtrit(df, 1 - alpha / 2) * error
     columns = {
-        "mean_difference": mean, "low": mean - margin, "high": mean + margin, "statistic": t, "pvalue": pvalue,
-        "pvalue_corrected": corrected, "significant": corrected <= alpha,
-    }
+        "mean_difference": mean, "low": mean - margin, "high": mean + margin, "statistic": t,
+        **decided(2 * special.stdtr(df, -np.abs(t)), alpha),
+    }  # fmt: skip
     return pd.DataFrame(columns, index=pd.Index(names, name="measure", tupleize_cols=False))
 
 
@@ -444,8 +350,7 @@ def _swap_pvalue(difference: Array, seed: int) -> float:
         return 1.0
     base = np.linalg.svd(difference / np.abs(difference).max(axis=0), full_matrices=False)[0]
     if n <= EXACT_FOLDS:
-        flips = np.array(list(product((1.0, -1.0), repeat=n - 1)))
-        signs = np.column_stack([np.ones(len(flips)), flips])
+        signs = sign_changes(n)
     else:
         signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(100_001, n))
         signs[0] = 1.0
@@ -458,10 +363,10 @@ def _differences(first: Array, second: Array, paired: bool, ratio: float | None)
     if paired:
         difference = first - second
         mean = difference.mean(axis=0)
-        return mean, difference - mean, len(first) - 1, variance_factor(len(first), ratio)
+        return mean, difference - mean, len(first) - 1, cov.variance_factor(len(first), ratio)
     means = first.mean(axis=0), second.mean(axis=0)
     residuals = np.concatenate([first - means[0], second - means[1]])
-    spread = variance_factor(len(first), ratio) + variance_factor(len(second), ratio)
+    spread = cov.variance_factor(len(first), ratio) + cov.variance_factor(len(second), ratio)
     return means[0] - means[1], residuals, len(residuals) - 2, spread
 
 

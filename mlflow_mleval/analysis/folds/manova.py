@@ -15,18 +15,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import (
-    DEPENDENT,
-    Array,
-    checked_ratio,
-    independent_columns,
-    names_of,
-    table_of,
-    variance_factor,
-)
-from mlflow_mleval.analysis.folds.hotelling import METHODS, holm, hotelling_pairs
-from mlflow_mleval.analysis.paired import adjust
-from mlflow_mleval.validation import one_of, probability
+from mlflow_mleval.analysis.folds import covariance as cov
+from mlflow_mleval.analysis.folds.covariance import Array
+from mlflow_mleval.analysis.folds.hotelling import METHODS, hotelling_pairs, t2_pvalue
+from mlflow_mleval.analysis.paired import adjust, decided
+from mlflow_mleval.validation import at_least_one, one_of, probability
 
 DESIGNS = ("blocked", "one-way")
 APPROXIMATIONS = ("rao", "chi2")
@@ -40,21 +33,15 @@ class LearnedMeasures:
 
     Attributes
     ----------
-    weights : pandas.DataFrame
-        Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
-    scaled_weights : pandas.DataFrame
-        The same times each measure's residual standard deviation, of unit length: comparable between measures of other units.
-    eigenvalues, shares : pandas.Series
-        By learned measure; shares of their sum are the importance.
-    dimensions : pandas.DataFrame
-        By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue. Valid
-        although the directions are learned from the same folds: so many dimensions differ.
-    projections : pandas.DataFrame
-        Index (method, fold), one column a learned measure.
-    ratio : float or None
-        As in the MANOVA.
-    paired : bool
-        Whether the folds pair the methods.
+    weights : Measures x learned measures (M1, M2 ..): of unit length, as the paper prints them; the largest weight is positive.
+    scaled_weights : The same times each measure's residual standard deviation, of unit length: comparable between measures of
+        other units.
+    eigenvalues, shares : By learned measure; shares of their sum are the importance.
+    dimensions : By learned measure: Wilks' lambda of it and all after it, f_statistic, df_numerator, df_denominator, pvalue.
+        Valid although the directions are learned from the same folds: so many dimensions differ.
+    projections : Index (method, fold), one column a learned measure.
+    ratio : As in the MANOVA.
+    paired : Whether the folds pair the methods.
     """
 
     weights: pd.DataFrame
@@ -72,11 +59,8 @@ class LearnedMeasures:
         The directions come from the folds that are tested, so that Student's p (the paper's) is too small. `pvalue` refers
         t² to Hotelling's T² with all measures, and so holds for any direction, however it was chosen.
 
-        Returns
-        -------
-        pandas.DataFrame
-            learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over the
-            pairs of the learned measure), significant.
+        Columns learned, method_a, method_b, mean_difference, statistic (t), pvalue_naive, pvalue, pvalue_corrected (Holm, over
+        the pairs of the learned measure), significant.
         """
         probability(alpha, "alpha")
         methods = self.projections.index.get_level_values(0).unique()
@@ -86,21 +70,14 @@ class LearnedMeasures:
             values = self.projections[name].to_numpy().reshape(len(methods), -1, 1)
             pairs = hotelling_pairs(values, methods=methods, measures=[name], ratio=self.ratio, paired=self.paired, alpha=alpha)
             t2, df = pairs.table["statistic"].to_numpy(), pairs.residual_df
-            f = (df - n_measures + 1) / (n_measures * df) * t2
-            pvalue = special.fdtrc(n_measures, df - n_measures + 1, f) if df >= n_measures else np.full(len(t2), np.nan)
-            corrected = holm(pvalue)
-            columns = {
-                "learned": name,
-                "method_a": pairs.table["method_a"],
-                "method_b": pairs.table["method_b"],
-                "mean_difference": pairs.differences[name],
-                "statistic": np.sign(pairs.differences[name]) * np.sqrt(t2),
-                "pvalue_naive": pairs.table["pvalue"],
-                "pvalue": pvalue,
-                "pvalue_corrected": corrected,
-                "significant": corrected <= alpha,
-            }
-            parts.append(pd.DataFrame(columns))
+            pvalue = t2_pvalue(t2, n_measures, df)[1] if df >= n_measures else np.full(len(t2), np.nan)
+            parts.append(pairs.table[["method_a", "method_b"]].assign(
+                mean_difference=pairs.differences[name],
+                statistic=np.sign(pairs.differences[name]) * np.sqrt(t2),
+                pvalue_naive=pairs.table["pvalue"],
+                **decided(pvalue, alpha),
+            ))  # fmt: skip
+            parts[-1].insert(0, "learned", name)
         return pd.concat(parts, ignore_index=True)
 
 
@@ -110,32 +87,19 @@ class ManovaResult:
 
     Attributes
     ----------
-    statistic : float
-        Wilks' lambda, between 0 and 1: small where the methods differ.
-    pvalue : float
-        By `approximation`, or by permutation.
-    f_statistic, df : float, (float, float)
-        Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
-    table : pandas.DataFrame
-        Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
+    statistic : Wilks' lambda, between 0 and 1: small where the methods differ.
+    pvalue : By `approximation`, or by permutation.
+    f_statistic, df : Rao's F; with approximation "chi2" the chi-square and (its degrees of freedom, inf).
+    table : Rows wilks, pillai, hotelling_lawley, roy: statistic, f_statistic, df_numerator, df_denominator, pvalue. Roy's p is a
         lower bound.
-    between, within : pandas.DataFrame
-        The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
-    df_between, df_within : int
-    means : pandas.DataFrame
-        Methods x measures.
-    univariate : pandas.DataFrame
-        By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue, pvalue_corrected
-        (Holm).
-    learned : LearnedMeasures
-    measures, methods : list
-        That were tested; `dropped` maps measures that were left out to the reason.
-    n_folds : int
-    design : {"blocked", "one-way"}
-    approximation : {"rao", "chi2"}
-    method : {"f", "permutation"}
-    ratio : float or None
-    warnings : tuple of str
+    between, within : The matrices H (with `ratio` divided by 1 + folds · ratio) and E, measures x measures.
+    means : Methods x measures.
+    univariate : By measure, the analysis of variance of it alone: f_statistic, df_numerator, df_denominator, pvalue,
+        pvalue_corrected (Holm).
+    measures, methods : That were tested; `dropped` maps measures that were left out to the reason.
+    design : "blocked" or "one-way".
+    approximation : "rao" or "chi2".
+    method : "f" or "permutation".
     """
 
     statistic: float
@@ -204,10 +168,6 @@ def manova(
     n_resamples, seed : int
         Number of permutations, and their seed.
 
-    Returns
-    -------
-    ManovaResult
-
     Raises
     ------
     ValueError
@@ -222,13 +182,13 @@ def manova(
     (0.3312, (4.0, 34.0), 0.0007)
     """
     one_of(design, "design", DESIGNS)
-    one_of(dependent, "dependent", DEPENDENT)
+    one_of(dependent, "dependent", cov.DEPENDENT)
     one_of(approximation, "approximation", APPROXIMATIONS)
     one_of(method, "method", METHODS)
-    ratio = checked_ratio(ratio)
-    values = table_of(x, "x", 3)
+    ratio = cov.checked_ratio(ratio)
+    values = cov.table_of(x, "x", 3)
     n_methods, n_folds, p = values.shape
-    names, of = names_of(measures, x, "measures", p), names_of(methods, None, "methods", n_methods)
+    names, of = cov.names_of(measures, x, "measures", p), cov.names_of(methods, None, "methods", n_methods)
     if n_methods < 2 or n_folds < 2:
         raise ValueError(f"`x` must hold at least two methods and two folds, got {n_methods} and {n_folds}.")
     if method == "permutation" and (ratio or design != "blocked"):
@@ -238,7 +198,7 @@ def manova(
         )
     means, residuals, df_within = _decompose(values, design)
     size = np.abs(values).max(axis=(0, 1))
-    kept, dropped = independent_columns(residuals, names, size, df_within, dependent, "what is left of fold and method", means)
+    kept, dropped = cov.independent_columns(residuals, names, size, df_within, dependent, cov.LEFT, means)
     p, names = len(kept), [names[k] for k in kept]
     if df_within < p:
         raise ValueError(
@@ -246,7 +206,7 @@ def manova(
             f"({n_methods} methods on {n_folds} folds). Use more folds or at most {df_within} measures."
         )
     values, means, residuals = values[..., kept], means[:, kept], residuals[:, kept]
-    df_between, shared = n_methods - 1, n_folds * variance_factor(n_folds, ratio)
+    df_between, shared = n_methods - 1, n_folds * cov.variance_factor(n_folds, ratio)
     between, within = n_folds / shared * means.T @ means, residuals.T @ residuals
     eigenvalues, vectors = _eigen(residuals, means * np.sqrt(n_folds / shared))
     table = _statistics(eigenvalues, p, df_between, df_within)
@@ -271,28 +231,14 @@ def manova(
         warnings.append(f"Only {df_within} residual degrees of freedom for {p} measures: the test can hardly see anything.")
     by_name = {"index": names, "columns": names}
     return ManovaResult(
-        statistic=statistic,
-        pvalue=pvalue,
-        f_statistic=float(f),
-        df=(df[0], df[1]),
-        table=table,
-        between=pd.DataFrame(between, **by_name),
-        within=pd.DataFrame(within, **by_name),
-        df_between=df_between,
-        df_within=df_within,
-        means=pd.DataFrame(values.mean(axis=1), of, names),
+        statistic=statistic, pvalue=pvalue, f_statistic=float(f), df=(df[0], df[1]), table=table,
+        between=pd.DataFrame(between, **by_name), within=pd.DataFrame(within, **by_name), df_between=df_between,
+        df_within=df_within, means=pd.DataFrame(values.mean(axis=1), of, names),
         univariate=_univariate(between, within, df_between, df_within, names),
-        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design),
-        measures=names,
-        dropped=dropped,
-        methods=of,
-        n_folds=n_folds,
-        design=design,
-        approximation=approximation,
-        method=method,
-        ratio=ratio,
+        learned=_learned(values, within, eigenvalues, vectors, df_between, df_within, names, of, ratio, design), measures=names,
+        dropped=dropped, methods=of, n_folds=n_folds, design=design, approximation=approximation, method=method, ratio=ratio,
         warnings=tuple(warnings),
-    )
+    )  # fmt: skip
 
 
 def _decompose(values: Array, design: str) -> tuple[Array, Array, int]:
@@ -367,8 +313,7 @@ def _permuted(values: Array, wilks: float, n_resamples: int, seed: int) -> float
 
     About the fold means, E + H stays the same: with it made the identity, lambda is the determinant of what H leaves.
     """
-    if n_resamples < 1:
-        raise ValueError(f"`n_resamples` must be at least 1, got {n_resamples}.")
+    at_least_one(n_resamples, "n_resamples")
     n_methods, n_folds, p = values.shape
     centred = (values - values.mean(axis=0)).reshape(-1, p)
     white = np.linalg.qr(centred / np.linalg.norm(centred, axis=0))[0].reshape(values.shape)
@@ -404,10 +349,8 @@ def _learned(
         eigenvalues=pd.Series(eigenvalues, learned, name="eigenvalue"),
         shares=pd.Series(eigenvalues / total if total > 0 else np.zeros_like(eigenvalues), learned, name="share"),
         dimensions=pd.DataFrame(rows, learned, columns, dtype=float),
-        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned),
-        ratio=ratio,
-        paired=design == "blocked",
-    )
+        projections=pd.DataFrame(values.reshape(-1, p) @ weights, index, learned), ratio=ratio, paired=design == "blocked",
+    )  # fmt: skip
 
 
 def _unit(vectors: Array) -> Array:

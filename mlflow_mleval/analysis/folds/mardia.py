@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.folds.covariance import DEPENDENT, independent_columns, names_of, table_of
+from mlflow_mleval.analysis.folds.covariance import DEPENDENT, LEFT, independent_columns, names_of, table_of
 from mlflow_mleval.validation import one_of
 
 #: Below so many rows the test hardly ever rejects, whatever the distribution.
@@ -26,19 +26,12 @@ class MardiaResult:
 
     Attributes
     ----------
-    skewness, kurtosis : float
-        b₁ and b₂: 0 and p(p + 2) for a normal distribution of p measures, if n is large.
-    skewness_statistic, skewness_df, skewness_pvalue : float, int, float
-        Chi-square, with the small-sample factor.
-    kurtosis_statistic, kurtosis_pvalue : float
-        Standard normal, by the exact mean and variance of b₂; two-sided.
-    statistic, pvalue : float
-        That of the two with the smaller p, and twice this p (Bonferroni): small where either is not as if normal.
-    n : int
-        Rows that were tested: folds, or methods times folds.
-    measures : list
-        `dropped` maps measures that were left out to the reason.
-    warnings : tuple of str
+    skewness, kurtosis : b₁ and b₂: 0 and p(p + 2) for a normal distribution of p measures, if n is large.
+    skewness_statistic, skewness_df, skewness_pvalue : Chi-square, with the small-sample factor.
+    kurtosis_statistic, kurtosis_pvalue : Standard normal, by the exact mean and variance of b₂; two-sided.
+    statistic, pvalue : That of the two with the smaller p, and twice this p (Bonferroni): small where either is not as if normal.
+    n : Rows that were tested: folds, or methods times folds.
+    dropped : Measures that were left out, and why.
     """
 
     skewness: float
@@ -75,17 +68,13 @@ def mardia(
     ----------
     x : array_like or pandas.DataFrame, shape (methods, folds, measures) or (folds, measures)
         Of several methods, what is left after taking out the means of methods and folds is pooled; of two, their differences
-        are tested, for the rest of the one mirrors that of the other.
+        are tested, because the residuals of one mirror those of the other.
     measures : sequence, optional
         Names.
     small_sample : bool
         False: k = 1, mean p(p + 2) and variance 8p(p + 2)/n, which hold for large n.
     dependent : {"error", "drop"}
         What to do about measures that follow linearly from those before them.
-
-    Returns
-    -------
-    MardiaResult
 
     Raises
     ------
@@ -115,7 +104,7 @@ def mardia(
     df = max(1, n_methods - 1) * (n_folds - 1)
     means = values.mean(axis=1)
     kept, dropped = independent_columns(
-        rows, names, np.abs(values).max(axis=(0, 1)), df, dependent, "what is left of fold and method", means - means.mean(axis=0)
+        rows, names, np.abs(values).max(axis=(0, 1)), df, dependent, LEFT, means - means.mean(axis=0)
     )
     p, names = len(kept), [names[k] for k in kept]
     if df <= p:
@@ -142,17 +131,7 @@ def mardia(
             f"With {n} rows Mardia's test has almost no power: no rejection says nothing. Test several methods at once."
         )
     return MardiaResult(
-        skewness=skewness,
-        kurtosis=kurtosis,
-        skewness_statistic=chi,
-        skewness_df=skewness_df,
-        skewness_pvalue=pvalues[0],
-        kurtosis_statistic=float(z),
-        kurtosis_pvalue=pvalues[1],
-        statistic=chi if pvalues[0] <= pvalues[1] else float(z),
-        pvalue=min(1.0, 2 * min(pvalues)),
-        n=n,
-        measures=names,
-        dropped=dropped,
-        warnings=tuple(warnings),
-    )
+        skewness=skewness, kurtosis=kurtosis, skewness_statistic=chi, skewness_df=skewness_df, skewness_pvalue=pvalues[0],
+        kurtosis_statistic=float(z), kurtosis_pvalue=pvalues[1], statistic=chi if pvalues[0] <= pvalues[1] else float(z),
+        pvalue=min(1.0, 2 * min(pvalues)), n=n, measures=names, dropped=dropped, warnings=tuple(warnings),
+    )  # fmt: skip

@@ -24,16 +24,11 @@ class Protocol:
 
     Attributes
     ----------
-    kind : {"k-fold", "repeated", "resampled", "5x2", "independent"}
-        One cross-validation; several with new splits; random splits (or training sets of other sizes); five times twofold;
-        or training sets without anything in common.
-    n_folds : int
-    ratio : float or None
-        n_test / n_train of a fold, which corrects the tests; None for independent folds.
-    known : bool
-        False where it was assumed, for nothing was recorded.
-    reason : str
-        What it was recognised by, in a sentence.
+    kind : "k-fold", one cross-validation; "repeated", several with new splits; "resampled", random splits (or training sets of
+        other sizes); "5x2", five times twofold; or "independent", training sets without anything in common.
+    ratio : n_test / n_train of a fold, which corrects the tests; None for independent folds.
+    known : False where it was assumed, for nothing was recorded.
+    reason : What it was recognised by, in a sentence.
     """
 
     kind: str
@@ -73,25 +68,10 @@ def protocol_of(
     n_folds: int, n_train: ArrayLike | None = None, n_test: ArrayLike | None = None, *, kind: str | None = None,
     ratio: float | None = None,
 ) -> Protocol:
-    """Recognise how folds came about from the sizes of their parts, or take what is declared.
+    """Recognise how folds came about from the sizes of their parts (of each fold, or of all alike), or take what is declared.
 
-    Parameters
-    ----------
-    n_folds : int
-    n_train, n_test : int or sequence of int, optional
-        Instances of each fold, or of all alike.
-    kind : str, optional
-        Declares it.
-    ratio : float, optional
-        Declares n_test / n_train.
+    ValueError for an unknown kind, one whose ratio is not known, or sizes that do not fit the number of folds.
 
-    Raises
-    ------
-    ValueError
-        An unknown kind; a kind whose ratio is not known; or sizes that do not fit the number of folds.
-
-    Examples
-    --------
     >>> protocol_of(10, 90, 10).kind, protocol_of(30, 90, 10).kind, protocol_of(10, 50, 50).kind, protocol_of(10, 70, 30).kind
     ('k-fold', 'repeated', '5x2', 'resampled')
     >>> protocol_of(10).known
@@ -100,27 +80,23 @@ def protocol_of(
     if kind is not None:
         one_of(kind, "protocol", PROTOCOLS)
     given = checked_ratio(ratio)
-    sizes = None if n_train is None or n_test is None else _sizes(n_folds, n_train, n_test)
-    if sizes is not None:
-        found, known_ratio, reason = _recognise(*sizes)
-        known = True
+    if known := n_train is not None and n_test is not None:
+        found, known_ratio, reason = _recognise(*_sizes(n_folds, n_train, n_test))
     else:
-        found, known_ratio, known = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None, False
+        found, known_ratio = "k-fold", 1 / (n_folds - 1) if n_folds > 1 else None
         reason = f"The sizes of the folds are not recorded: taken as one {n_folds}-fold cross-validation."
-    if given is not None and kind is None and sizes is None and not np.isclose(given, known_ratio or 0, rtol=0.05):
-        found, known, reason = "resampled", True, f"Taken as resampled for the ratio that was given, {given:.3g}."
-    if kind is not None:
-        if given is None and sizes is None and kind in ("repeated", "resampled"):
+        if kind is None and given is not None and not np.isclose(given, known_ratio or 0, rtol=0.05):
+            found, known, reason = "resampled", True, f"Taken as resampled for the ratio that was given, {given:.3g}."
+        if kind in ("repeated", "resampled") and given is None:
             raise ValueError(
                 f"`ratio` must be given for {kind} cross-validation of which no sizes are recorded, got None. It is "
                 "n_test / n_train: 1/9 for repeated 10-fold cross-validation."
             )
+        known_ratio = 1.0 if kind == "5x2" else known_ratio
+    if kind is not None:
         found, known, reason = kind, True, f"Declared as {kind}."
-        if sizes is None:
-            known_ratio = {"5x2": 1.0, "independent": None}.get(kind, known_ratio)
-    if found == "independent":
-        return Protocol(found, n_folds, None, known, reason)
-    return Protocol(found, n_folds, known_ratio if given is None else given, known, reason)
+    ratio = None if found == "independent" else known_ratio if given is None else given
+    return Protocol(found, n_folds, ratio, known, reason)
 
 
 def _sizes(n_folds: int, n_train: ArrayLike, n_test: ArrayLike) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -156,15 +132,7 @@ def widest(protocols: Sequence[Protocol]) -> Protocol:
 
 
 def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.DataFrame:
-    """The runs of some methods on a dataset, by method; without rows where nothing is known.
-
-    Parameters
-    ----------
-    runs : pandas.DataFrame
-        As `Study.runs`: one row a run.
-    dataset : str
-    methods : sequence of str
-    """
+    """The rows of `Study.runs` of some methods on a dataset, by method; without rows where nothing is known."""
     if not {"dataset", "method"} <= {*runs.columns}:
         return pd.DataFrame()
     runs = runs[(runs["dataset"] == dataset) & runs["method"].isin(methods)]
@@ -174,29 +142,11 @@ def runs_of(runs: pd.DataFrame, dataset: str, methods: Sequence[str]) -> pd.Data
 def recorded_protocol(
     runs: pd.DataFrame, n_folds: int, kind: str | None = None, ratio: float | None = None
 ) -> tuple[Protocol, list[str]]:
-    """How the folds came about: the most cautious of what the runs say, or what was declared.
+    """How the folds came about: the most cautious of what the runs say, or what was declared; and notes.
 
-    Parameters
-    ----------
-    runs : pandas.DataFrame
-        As `runs_of` returns it; n_train and n_test hold the sizes of each fold, or one number for all.
-    n_folds : int
-    kind, ratio
-        Declared, as in `protocol_of`.
+    `runs` are as `runs_of` returns them, `kind` and `ratio` as in `protocol_of`. The notes tell what is not known, and where
+    methods differ.
 
-    Returns
-    -------
-    protocol : Protocol
-    notes : list of str
-        What is not known, and where methods differ.
-
-    Raises
-    ------
-    ValueError
-        As `protocol_of`.
-
-    Examples
-    --------
     >>> runs = pd.DataFrame({"n_train": [90, 80], "n_test": [10, 20]}, index=["BR", "CC"])
     >>> how, notes = recorded_protocol(runs, 10)
     >>> how.ratio, notes[-1]
@@ -216,23 +166,11 @@ def recorded_protocol(
 
 
 def unpaired(runs: pd.DataFrame, methods: Sequence[str]) -> tuple[NDArray[np.bool_] | None, list[str]]:
-    """Which pairs of methods have folds that are known to differ: their split digests do.
+    """Which pairs of methods have folds that are known to differ, for their split digests do; and of how many it is not known.
 
-    Parameters
-    ----------
-    runs : pandas.DataFrame
-        As `runs_of` returns it.
-    methods : sequence of str
+    `runs` are as `runs_of` returns them; pairs are in the order of ``numpy.triu_indices(len(methods), 1)``, None where none
+    differs.
 
-    Returns
-    -------
-    differ : array of bool, shape (pairs,), or None
-        Pairs in the order of ``numpy.triu_indices(len(methods), 1)``; None where no pair differs.
-    notes : list of str
-        Of how many methods it is not known.
-
-    Examples
-    --------
     >>> runs = pd.DataFrame({"split_digest": ["x", "x", "y"]}, index=["BR", "CC", "LP"])
     >>> unpaired(runs, ["BR", "CC", "LP"])[0].tolist()
     [False, True, True]

@@ -22,26 +22,18 @@ class FoldStatistics:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean,
-        and ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share; ``low`` and ``high``
-        do not, and are too narrow for cross-validation.
-    covariance, correlation : pandas.DataFrame
-        Of the measures over folds; the correlation is NaN where a measure is constant.
-    n_folds : int
-        R.
-    confidence : float
-        Of the intervals.
-    test_to_train : float
-        Ratio of the sizes of test and training part that the corrected intervals use.
-    left_out : tuple of str
-        Measures without a value in some fold.
-    warnings : tuple of str
-        What a reader of the intervals must know.
-    mardia : MardiaResult or None
-        Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that tells.
-    no_mardia : str
-        Why there is none.
+    table : One row a measure: ``mean``, ``std`` (R - 1 in the denominator), ``low`` and ``high`` of the interval of the mean, and
+        ``corrected_low`` and ``corrected_high``, which allow for training data that the folds share; ``low`` and ``high`` do not,
+        and are too narrow for cross-validation.
+    covariance, correlation : Of the measures over folds; the correlation is NaN where a measure is constant.
+    n_folds : R.
+    confidence : Of the intervals.
+    test_to_train : Ratio of the sizes of test and training part that the corrected intervals use.
+    left_out : Measures without a value in some fold.
+    warnings : What a reader of the intervals must know.
+    mardia : Test of multivariate normality of two measures, as many as a few folds can bear; its warnings say how little that
+        tells.
+    no_mardia : Why there is none.
     """
 
     table: pd.DataFrame
@@ -75,29 +67,11 @@ class FoldStatistics:
 def fold_statistics(
     folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
 ) -> FoldStatistics:
-    """Mean vector, covariance, correlation and intervals of the measures of one method over folds.
+    """Mean vector, covariance, correlation and intervals of the measures of one method over folds (R x measures, R >= 2).
 
-    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the
-    mean by 1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap.
-
-    Parameters
-    ----------
-    folds : pandas.DataFrame, R x M
-        One row a fold, one column a measure, at least two rows.
-    test_to_train : float, optional
-        Instances of the test part for each one of the training part. By default 1 / (R - 1), which is right for one R-fold
-        cross-validation.
-    confidence : float
-        Of the intervals, between 0 and 1.
-
-    Returns
-    -------
-    FoldStatistics
-
-    Raises
-    ------
-    ValueError
-        Fewer than two folds; a ratio that is not positive; a confidence out of range.
+    The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the mean by
+    1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap; by default that is 1 / (R - 1), which is right
+    for one R-fold cross-validation.
 
     >>> result = fold_statistics(pd.DataFrame({"f1": [0.5, 0.6, 0.7], "recall": [0.4, 0.6, 0.5]}))
     >>> result.table.loc["f1", ["mean", "low", "high"]].round(3).tolist()

@@ -16,26 +16,10 @@ from mlflow_mleval.validation import probability
 
 
 def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: float = 0.05) -> NemenyiResult:
-    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006).
+    r"""Compare every method with a control by mean ranks (Dunn 1961; Demšar 2006); `ranks` as for `nemenyi`.
 
     :math:`CD = z_{\alpha/(2(m-1))} \sqrt{m(m+1)/(6D)}`; p-values are two-sided normal, times the m - 1 comparisons.
 
-    Parameters
-    ----------
-    ranks : array_like or pandas.DataFrame, shape (datasets, methods)
-        Ranks, or any values of which the smaller is better.
-    control : hashable
-        Name of the column that all others are compared with.
-    alpha : float
-        Family-wise significance level.
-
-    Raises
-    ------
-    ValueError
-        As `nemenyi`; also an unknown control.
-
-    Examples
-    --------
     >>> result = bonferroni_dunn(pd.DataFrame([[1, 2, 3]] * 8, columns=["a", "b", "c"]), control="c")
     >>> round(result.critical_difference, 4), result.significant_pairs
     (1.1207, [('a', 'c')])
@@ -52,13 +36,9 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
     pvalues[at] = pvalues[:, at] = against
     return NemenyiResult(
         critical_difference=float(stats.norm.isf(alpha / (2 * (m - 1))) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
+        pvalues=pd.DataFrame(pvalues, table.columns, table.columns), mean_ranks=mean, alpha=alpha, n_datasets=n, n_methods=m,
         control=control,
-    )
+    )  # fmt: skip
 
 
 

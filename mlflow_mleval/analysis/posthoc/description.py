@@ -15,15 +15,9 @@ class Tested:
 
     Attributes
     ----------
-    table : pandas.DataFrame, datasets x methods
-        What is compared, larger is better.
-    ranks : pandas.DataFrame, datasets x methods
-        Its ranks, 1 is best.
-    alpha : float
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs, where the test leaves a choice.
-    control : str or None
-        Compare all others with this method only.
+    table, ranks : Datasets x methods: what is compared, larger is better, and its ranks, 1 is best.
+    correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
+    control : Compare all others with this method only.
     """
 
     table: pd.DataFrame

@@ -27,17 +27,10 @@ class NemenyiResult:
 
     Attributes
     ----------
-    critical_difference : float
-        Mean ranks that differ by at least this much are significantly different at `alpha`.
-    pvalues : pandas.DataFrame
-        Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
-    mean_ranks : pandas.Series
-        1 is best.
-    alpha : float
-    n_datasets, n_methods : int
-    control : hashable or None
-        The method that all others are compared with; None for all pairs.
-    warnings : tuple of str
+    critical_difference : Mean ranks that differ by at least this much are significantly different at `alpha`.
+    pvalues : Methods x methods, corrected for the number of comparisons; NaN where the pair is not compared.
+    mean_ranks : 1 is best.
+    control : The method that all others are compared with; None for all pairs.
     """
 
     critical_difference: float
@@ -135,13 +128,9 @@ def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResu
     gaps, where = _distinct(np.abs(sums[:, None] - sums))
     pvalues = range_sf(gaps / (2 * n * unit), m)[where]
     return NemenyiResult(
-        critical_difference=float(_range_isf(alpha, m) * unit),
-        pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
-        mean_ranks=mean_ranks(doubled, table),
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-    )
+        critical_difference=float(_range_isf(alpha, m) * unit), pvalues=pd.DataFrame(pvalues, table.columns, table.columns),
+        mean_ranks=mean_ranks(doubled, table), alpha=alpha, n_datasets=n, n_methods=m,
+    )  # fmt: skip
 
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

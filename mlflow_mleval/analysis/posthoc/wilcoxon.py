@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, pair_differences
+from mlflow_mleval.analysis.paired import CORRECTIONS, decided, named_pairs, pair_differences
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.renamed import DIRECTION, renamed
@@ -28,23 +28,17 @@ class PairwiseResult:
 
     Attributes
     ----------
-    table : pandas.DataFrame
-        One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a);
-        mean_difference with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the
-        means of all two differences) with the interval median_low, median_high that inverts the signed-rank test: positive
-        where a is better, in units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where
-        there are too few datasets for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial
-        correlation: sum of the ranks for a minus that for b, over that of all ranks; 1: a always better, -1: b); statistic
-        (sum of the ranks for a; two-sided: the smaller of the sums for a and for b); pvalue, pvalue_corrected, significant;
-        exact (whether the p-value is exact, or a normal approximation).
-    correction : {"holm", "bonferroni", "none"}
-    alternative : {"two-sided", "greater", "less"}
-    alpha : float
-    n_datasets, n_methods, n_comparisons : int
-    control : hashable or None
-        Method b of all pairs, if one was given.
-    methods : list
-    warnings : tuple of str
+    table : One row a pair. method_a, method_b; n (datasets), n_zero (of these equal), wins, ties, losses (of a); mean_difference
+        with Student's interval mean_low, mean_high, and median_difference (Hodges-Lehmann: median of the means of all two
+        differences) with the interval median_low, median_high that inverts the signed-rank test: positive where a is better, in
+        units of the measure; intervals at 1 - alpha, not corrected for the number of pairs, NaN where there are too few datasets
+        for that level or more than `EXACT_DATASETS`; effect_size (matched-pairs rank-biserial correlation: sum of the ranks for a
+        minus that for b, over that of all ranks; 1: a always better, -1: b); statistic (sum of the ranks for a; two-sided: the
+        smaller of the sums for a and for b); pvalue, pvalue_corrected, significant; exact (whether the p-value is exact, or a
+        normal approximation).
+    correction : "holm", "bonferroni" or "none".
+    alternative : "two-sided", "greater" or "less".
+    control : Method b of all pairs, if one was given.
     """
 
     table: pd.DataFrame
@@ -92,17 +86,11 @@ class Feasibility:
 
     Attributes
     ----------
-    n_datasets, n_methods, n_comparisons : int
-    smallest_pvalue, smallest_corrected : float
-        Of a pair of which one method is better on every dataset.
-    can_reject : bool
-        Whether any outcome could be significant.
-    datasets_needed : int
-        The least number of datasets with which one could.
-    max_methods : int or None
-        The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
-    message : str
-        The same in a sentence.
+    smallest_pvalue, smallest_corrected : Of a pair of which one method is better on every dataset.
+    can_reject : Whether any outcome could be significant.
+    datasets_needed : The least number of datasets with which one could.
+    max_methods : The largest number of methods with which one could on these datasets; 0: not even two; None: any number.
+    message : The same in a sentence.
     """
 
     n_datasets: int
@@ -177,49 +165,24 @@ def wilcoxon_pairs(
     exact = n <= EXACT_DATASETS
     tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
     pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
-    corrected = adjust(pvalue, correction)
     mean = difference.mean(axis=1)
     margin = stats.t.isf(alpha / 2, n - 1) * difference.std(axis=1, ddof=1) / np.sqrt(n)
     median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
-    pairs = pd.DataFrame(
-        {
-            "method_a": frame.columns[a],
-            "method_b": frame.columns[b],
-            "n": n,
-            "n_zero": (difference == 0).sum(axis=1),
-            "wins": (difference > 0).sum(axis=1),
-            "ties": (difference == 0).sum(axis=1),
-            "losses": (difference < 0).sum(axis=1),
-            "mean_difference": mean,
-            "mean_low": mean - margin,
-            "mean_high": mean + margin,
-            "median_difference": median,
-            "median_low": low,
-            "median_high": high,
-            "effect_size": (plus - minus) / (n * (n + 1)),
-            "statistic": statistic / 2,
-            "pvalue": pvalue,
-            "pvalue_corrected": corrected,
-            "significant": corrected <= alpha,
-            "exact": exact,
-        }
-    )
+    ties = (difference == 0).sum(axis=1)
+    pairs = pd.DataFrame({
+        **named_pairs(frame.columns, a, b), "n": n, "n_zero": ties, "wins": (difference > 0).sum(axis=1), "ties": ties,
+        "losses": (difference < 0).sum(axis=1), "mean_difference": mean, "mean_low": mean - margin, "mean_high": mean + margin,
+        "median_difference": median, "median_low": low, "median_high": high, "effect_size": (plus - minus) / (n * (n + 1)),
+        "statistic": statistic / 2, **decided(pvalue, alpha, correction), "exact": exact,
+    })  # fmt: skip
     possible = feasibility(n, m, alpha, correction, control is not None, alternative)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
         warnings.append(f"The p-values are normal approximations (corrected for ties): {n} datasets, more than {EXACT_DATASETS}.")
     return PairwiseResult(
-        table=pairs,
-        correction=correction,
-        alternative=alternative,
-        alpha=alpha,
-        n_datasets=n,
-        n_methods=m,
-        n_comparisons=len(pairs),
-        control=control,
-        methods=frame.columns.tolist(),
-        warnings=tuple(warnings),
-    )
+        table=pairs, correction=correction, alternative=alternative, alpha=alpha, n_datasets=n, n_methods=m,
+        n_comparisons=len(pairs), control=control, methods=frame.columns.tolist(), warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -263,20 +226,8 @@ def _exact_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
 def share_at_most(ranks: np.ndarray, limit: int) -> np.ndarray:
     """The null distribution of the signed-rank sum: of all subsets of the ranks, the share with a sum of at most 0 .. `limit`.
 
-    Parameters
-    ----------
-    ranks : array of int, shape (n,)
-        Rising; doubled midranks are integers. Zeros do not count.
-    limit : int
-        The largest sum that is asked for.
+    The ranks rise; doubled midranks are integers, zeros do not count. Exact below 2^53 subsets.
 
-    Returns
-    -------
-    numpy.ndarray, shape (limit + 1,)
-        Exact below 2^53 subsets.
-
-    Examples
-    --------
     >>> share_at_most(np.array([1, 2, 3]), 3).tolist()
     [0.125, 0.25, 0.375, 0.625]
     """
@@ -319,28 +270,13 @@ def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, n
 
 
 def feasibility(
-    n_datasets: int,
-    n_methods: int,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    control: bool = False,
+    n_datasets: int, n_methods: int, alpha: float = 0.05, correction: str = "holm", control: bool = False,
     alternative: str = "two-sided",
 ) -> Feasibility:
-    """Whether pairwise signed-rank tests could reject anything, before looking at data.
+    """Whether pairwise signed-rank tests (with options as in `wilcoxon_pairs`) could reject anything, before looking at data.
 
     The smallest exact p-value is 2 / 2^datasets (two-sided); Holm and Bonferroni multiply it by the number of pairs.
 
-    Parameters
-    ----------
-    n_datasets, n_methods : int
-        Size of the design.
-    alpha, correction, alternative
-        As in `wilcoxon_pairs`.
-    control : bool
-        Whether all methods are compared with one only.
-
-    Examples
-    --------
     >>> print(feasibility(11, 12).message)
     12 methods on 11 datasets cannot give a significant pair: the smallest signed-rank p-value is .00098, times 66 \
 comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10 methods.
@@ -370,16 +306,10 @@ comparisons (holm) .0645, above alpha = 0.05. It takes 12 datasets or at most 10
     else:
         most = (1 + isqrt(1 + 8 * allowed)) // 2 if allowed else 0
     return Feasibility(
-        n_datasets=n_datasets,
-        n_methods=n_methods,
-        n_comparisons=pairs,
-        smallest_pvalue=p,
-        smallest_corrected=corrected,
-        can_reject=corrected <= alpha,
-        datasets_needed=needed,
-        max_methods=most,
+        n_datasets=n_datasets, n_methods=n_methods, n_comparisons=pairs, smallest_pvalue=p, smallest_corrected=corrected,
+        can_reject=corrected <= alpha, datasets_needed=needed, max_methods=most,
         message=_possible(n_datasets, n_methods, p, factor, corrected, alpha, correction, needed, most),
-    )
+    )  # fmt: skip
 
 
 def _possible(

@@ -10,7 +10,7 @@ from mlflow_mleval.report.document import Document
 
 #: Name of a result's class -> the module whose function `document(result, provenance)` says it.
 _DOCUMENTS = {
-    "Comparison": "comparison",
+    "Comparison": "study_report",
     "FoldComparison": "folds",
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",

@@ -69,7 +69,8 @@ class RunReport:
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
         """What an Evaluation by itself says, with folds as of one cross-validation."""
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
-        return cls(ev, method, dataset, means, fold_statistics(ev.folds) if len(ev.folds) > 1 else None, portable=False)
+        statistics = fold_statistics(ev.folds) if len(ev.folds) > 1 else None
+        return cls(ev, method, dataset, means, statistics, ev.taxonomy, portable=False)
 
     @property
     def title(self) -> str:
@@ -198,13 +199,13 @@ def data(report: RunReport) -> dict[str, Any]:
 def frames(report: RunReport) -> dict[str, pd.DataFrame]:
     """What CSV files hold."""
     rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
-    found = {"measures": pd.DataFrame(rows, columns=["measure", "value", "better", "family"])}
-    return found | {"labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
+    found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
+    return {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
 
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
-    found = [text for make in (_lead, _cardinality, _lowest, _rise, _extremes) if (text := make(report))]
+    found = [text for make in (_lead, _cardinality, _lowest, _rise, _gain, _extremes) if (text := make(report))]
     return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
 
 
@@ -242,12 +243,16 @@ def _rise(report: RunReport) -> str:
     if not report.profiles:
         return ""
     kind, profile = next(iter(report.profiles.items()))
-    gain = (
-        ". On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones (100%) "
-        f"it stands at {_percent(profile.relative_gain)}"
-    ) if profile.relative_gain == profile.relative_gain else ""
     ends = f"{number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1)"
-    return f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together{gain}"
+    return f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together"
+
+
+def _gain(report: RunReport) -> str:
+    gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
+    return "" if np.isnan(gain) else (
+        "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones (100%) "
+        f"it stands at {_percent(gain)}"
+    )
 
 
 def _extremes(report: RunReport) -> str:

@@ -90,5 +90,5 @@ def autolog(
         "label_names": label_names, "hierarchy": hierarchy, "conventions": conventions, "instances": log_instances,
         **hierarchy_options,
     }  # fmt: skip
-    logged = {"hierarchy": hierarchy, "measures": measures, "log_instances": log_instances}
+    logged = {"measures": measures, "log_instances": log_instances}
     _sklearn.start(Sink(method, dataset, logged, silent, asynchronous), options, eval_data, searches)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import os
-import random
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -15,13 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import mlflow
-import numpy as np
-
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.training.cross_validation import holds_result, run_tags
+from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import log_evaluation
 
 _jobs: list[Future[None]] = []
@@ -65,23 +58,16 @@ class Sink:
     @contextmanager
     def harmless(self, what: str) -> Iterator[None]:
         """Turn an error into one warning, and leave the random state as it was."""
-        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 the script's own
         try:
-            yield
+            with same_randomness():
+                yield
         except Exception as error:
             self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
-        finally:
-            np.random.set_state(numpy_state)  # noqa: NPY002
-            random.setstate(python_state)
 
     def warn(self, text: str) -> None:
-        """Say it once, even where warnings are errors: that must not stop a script's training."""
-        if self.silent:
-            return
-        try:
-            warnings.warn(f"mleval.autolog: {store.redacted(text)}", stacklevel=2)
-        except Warning as error:
-            print(error, file=sys.stderr)
+        """Say it unless silence was asked for."""
+        if not self.silent:
+            warn(f"mleval.autolog: {text}")
 
     def log(
         self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any, run_id: str | None
@@ -103,9 +89,7 @@ class Sink:
         with self.harmless(what):
             ev, facts = make()
             names = self.method or method_name(estimator), self.dataset or dataset_name(X, Y)
-            active = mlflow.active_run()
-            run_id = run_id or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
-            job = (ev, names, run_id, self.options | facts)
+            job = (ev, names, runs.target(run_id), self.options | facts)
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
             else:
@@ -120,8 +104,8 @@ class Sink:
     def _write(self, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]) -> None:
         (method, dataset), experiment = names, None
         if run_id is not None:
-            tags = run_tags(run_id)
-            if holds_result(tags):
+            tags = runs.held(run_id)
+            if runs.holds_result(tags):
                 experiment, run_id = _experiment_of(run_id), None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)

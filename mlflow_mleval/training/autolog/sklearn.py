@@ -11,7 +11,6 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-import mlflow
 import numpy as np
 import sklearn.metrics
 from sklearn import model_selection
@@ -22,11 +21,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.tracking import runs
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
 from mlflow_mleval.training.estimator_names import sample
-from mlflow_mleval.training.scores import METHODS, Predictions, as_matrix, is_multilabel, predict
+from mlflow_mleval.training.scores import SCORE_METHODS, Predictions, as_matrix, is_multilabel, predict
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.
@@ -74,7 +74,7 @@ class SklearnAutolog:
             for owner in (sys.modules[_VALIDATION], model_selection):
                 # cross_val_score calls cross_validate of its own module
                 wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
-        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *METHODS), self.predict)
+        hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
         for name, hook in hooks.items():
             for owner, slot in places(_classifiers(), name):
                 wrap(owner, slot, hook)
@@ -112,7 +112,7 @@ class SklearnAutolog:
         if _n_columns(Y) > 1:
             try:
                 found = getattr(estimator, _MLFLOW_RUN, None)
-                run_id = found if found != before else _active_run_id()
+                run_id = found if found != before else runs.target()
                 self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
             except Exception as error:
                 self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
@@ -162,7 +162,7 @@ class SklearnAutolog:
                 if found.without_score:
                     self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {"y_true": Y}
+                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {}
 
             self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
 
@@ -192,7 +192,7 @@ class SklearnAutolog:
     def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
         way = "" if call is None else call.get("method", "predict")
-        if way not in ("predict", *METHODS):
+        if way not in ("predict", *SCORE_METHODS):
             return original(*args, **kwargs)
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
@@ -203,7 +203,7 @@ class SklearnAutolog:
             folds = np.empty(len(found), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
-            given = (None, found) if way == "predict" else (found, found > METHODS[way])
+            given = (None, found) if way == "predict" else (found, found > SCORE_METHODS[way])
             return evaluate(Y, *given, folds=folds, **self.options), split_facts(Y, splits)
 
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
@@ -308,11 +308,6 @@ def _predicted(estimator: Any, X: Any, n_labels: int) -> Predictions:
     with warnings.catch_warnings():  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
         return predict(estimator, X, n_labels)
-
-
-def _active_run_id() -> str | None:
-    active = mlflow.active_run()
-    return active.info.run_id if active else None
 
 
 def _is_metric(function: Any) -> bool:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
-import random
-import sys
 import time
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-import mlflow
 import numpy as np
 from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
-from mlflow_mleval import naming
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.training.cross_validation import holds_result, run_tags
+from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.training.scores import as_matrix
 from mlflow_mleval.validation import one_of
@@ -36,8 +29,8 @@ EPOCH_MEASURES = (
 )  # fmt: skip
 #: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.
 _POINTS = 10
-#: Epochs that are faster than this share a request; MLflow takes at most 1,000 metrics in one.
-_SECONDS, _BATCH = 1.0, 900
+#: Epochs that are faster than this share a request.
+_SECONDS = 1.0
 
 Predict = Callable[[], tuple[Any, Any]]
 
@@ -98,11 +91,7 @@ class EpochLog:
         threshold: ArrayLike = 0.5,
         **hierarchy_options: Any,
     ) -> None:
-        for name, text in (("method", method), ("dataset", dataset)):
-            if not isinstance(text, str):
-                raise TypeError(f"`{name}` must be text, got {type(text).__name__}. Pass the {name}'s name.")
-            if problem := naming.text_problem(text):
-                raise ValueError(f"`{name}` must be a name that MLflow can store, got one that {problem}. Choose another.")
+        runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")
         if hierarchy is None and hierarchy_options:
@@ -166,7 +155,7 @@ class EpochLog:
     def attempt(self, what: str, act: Callable[[], None]) -> None:
         """Do it unless something has failed already; say so if it fails now."""
         if self._failure is None and (error := self._attempt(act)) is not None:
-            _warn(f"{what}. {type(error).__name__}: {error}")
+            warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def _attempt(self, act: Callable[[], None]) -> Exception | None:
         try:
@@ -178,11 +167,10 @@ class EpochLog:
         return None
 
     def _find_run(self) -> None:
-        active = mlflow.active_run()
-        run_id = self._chosen_run or (active.info.run_id if active else None) or os.environ.get("MLFLOW_RUN_ID")
+        run_id = runs.target(self._chosen_run)
         if run_id is None:
             raise ValueError("No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`.")
-        if holds_result(run_tags(run_id)):
+        if runs.holds_result(runs.held(run_id)):
             raise ValueError(f"Run {run_id} holds a result already, and a run is one method on one dataset. Start another.")
         self.run_id = run_id
 
@@ -192,13 +180,13 @@ class EpochLog:
             self._compare(epoch, ev, truth, scores)
         if not self._epochs and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
-            _warn(f"{len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
+            warn(f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
         self._epochs += 1
         now = int(time.time() * 1000)
         values = {schema.EPOCH_PREFIX + m: ev.measures[m] for m in self.measures or EPOCH_MEASURES if m in ev.measures}
         values |= _profile_metrics(ev)
         self._pending += [Metric(key, float(v), now, epoch) for key, v in values.items() if math.isfinite(v)]
-        if time.monotonic() - self._sent >= _SECONDS or len(self._pending) >= _BATCH - len(values):
+        if time.monotonic() - self._sent >= _SECONDS or len(self._pending) >= runs.BATCH - len(values):
             self._send()
 
     def _epoch_options(self) -> dict[str, Any]:
@@ -217,7 +205,7 @@ class EpochLog:
         with store.quick():
             client = store.connect()
             with store.store_errors("write to"):
-                client.log_batch(self.run_id, metrics=self._pending)
+                runs.log(client, self.run_id, self._pending)
         self._pending, self._sent = [], time.monotonic()
 
     def _log_end(self, predict: Predict, epoch: int | None) -> None:
@@ -229,8 +217,8 @@ class EpochLog:
         self.evaluation = evaluate(truth, scores, **self._options)
         self._send()
         log_evaluation(
-            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, y_true=truth,
-            hierarchy=self._options.get("hierarchy"), selected_among=self._epochs if chosen else None,
+            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id,
+            selected_among=self._epochs if chosen else None,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
         self._best = None
@@ -253,28 +241,3 @@ def _matrices(found: tuple[Any, Any]) -> tuple[Any, Any]:
     truth = truth if hasattr(truth, "shape") else np.asarray(truth)
     n_labels = truth.shape[1] if truth.ndim == 2 else 1
     return (truth if truth.ndim == 2 else truth[:, None]), as_matrix(scores, n_labels)
-
-
-@contextmanager
-def same_randomness() -> Iterator[None]:
-    """Leave the random states of Python, numpy and PyTorch as they are; iterating over a PyTorch DataLoader draws a number."""
-    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that others draw from
-    torch = sys.modules.get("torch")
-    try:
-        if torch is None:
-            yield
-        else:
-            devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-            with torch.random.fork_rng(devices=devices):
-                yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)  # noqa: NPY002
-
-
-def _warn(text: str) -> None:
-    """Say it, even where warnings are errors: that must not stop the training."""
-    try:
-        warnings.warn(f"mleval: {store.redacted(text)}", stacklevel=2)
-    except Warning as error:
-        print(error, file=sys.stderr)

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
+from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.training.fingerprint import Fingerprint
-
-
-@dataclass(frozen=True, eq=False)
-class FileEvaluation:
-    """What `evaluate_file` found.
-
-    Attributes
-    ----------
-    evaluation : Evaluation
-        Without `instances`.
-    fingerprint : Fingerprint
-        Of the truth and the folds, for `log_evaluation`.
-    hierarchy : Hierarchy or None
-        The one given.
-    ignored : tuple of str
-        Columns or arrays of the file that were not used.
-    """
-
-    evaluation: Evaluation
-    fingerprint: Fingerprint
-    hierarchy: Hierarchy | None
-    ignored: tuple[str, ...]
+from mlflow_mleval.validation import groups
 
 
 def evaluate_file(
@@ -45,7 +26,7 @@ def evaluate_file(
     conventions: str = "sklearn",
     progress: Callable[[int, int], None] = lambda done, total: None,
     **hierarchy_options: Any,
-) -> FileEvaluation:
+) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
     Parameters
@@ -67,7 +48,8 @@ def evaluate_file(
 
     Returns
     -------
-    FileEvaluation
+    Evaluation
+        Without `instances`. Its `split` takes the rows of the file for the instances in their order.
 
     Raises
     ------
@@ -80,7 +62,7 @@ def evaluate_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "predictions.csv")
     ...     _ = path.write_text("true_a,true_b,score_a,score_b\\n1,0,0.9,0.2\\n0,1,0.3,0.4\\n")
-    ...     found = evaluate_file(path).evaluation
+    ...     found = evaluate_file(path)
     >>> found
     Evaluation(2 instances, 2 labels, f1 0.5, hamming_loss 0.25)
     """
@@ -96,9 +78,16 @@ def evaluate_file(
             raise ValueError("`threshold` and `conventions` must be left out with `truth`. Classes need neither.")
         source = open_class_sets(path, truth, h, progress)
         part = partial(evaluate_hierarchical, h=h, **hierarchy_options, instances=False)
-    whole, fingerprint = None, Fingerprint(source.names)
+    whole, tested = None, {}
     for batch in source.batches:
-        found = part(**batch)
+        start, found = 0 if whole is None else whole.total.n, part(**batch)
         whole = found if whole is None else merge([whole, found])
-        fingerprint.update(batch["y_true" if truth is None else "true_sets"], batch.get("folds"))
-    return FileEvaluation(whole, fingerprint, h, source.ignored)
+        if "folds" in batch:
+            _add_rows(tested, batch["folds"], start, whole.total.n)
+    return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums)) if tested else whole
+
+
+def _add_rows(tested: dict[Hashable, list[Any]], folds: Any, start: int, end: int) -> None:
+    """Add the numbers of the rows from `start` to those that each fold tests."""
+    for key, at in groups(folds, "folds", end - start).items():
+        tested.setdefault(key, []).append(np.arange(start, end)[at])

@@ -28,7 +28,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
-from mlflow_mleval.measures.dependence import binomial_weights
+from mlflow_mleval.measures.dependence import family_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
 from mlflow_mleval.naming import some
 from mlflow_mleval.report.document import Document
@@ -38,10 +38,9 @@ from mlflow_mleval.report.svg import Svg
 from mlflow_mleval.surrogate.best import best_surrogates
 from mlflow_mleval.surrogate.heatmap import surrogate_differences, surrogate_heatmap
 from mlflow_mleval.surrogate.report import surrogate_document, surrogate_sentences
-from mlflow_mleval.tracking import reports, schema, store
+from mlflow_mleval.tracking import reports, runs, schema, store
 from mlflow_mleval.tracking.read_profiles import load_profiles
-from mlflow_mleval.training.fingerprint import Fingerprint
-from mlflow_mleval.training.log_evaluation import check_name, log_evaluation
+from mlflow_mleval.training.log_evaluation import log_evaluation
 from mlflow_mleval.validation import binary_matrix, one_of
 
 #: Differences from which on Figure 4 of the paper tells nothing apart.
@@ -62,10 +61,10 @@ class SurrogateStudy:
         The same by fold: index (surrogate, fold).
     best : pandas.DataFrame
         Index target; ``surrogate`` (of least mean loss), ``loss``, ``equal`` (the surrogates of that mean loss) and
-        ``not_separated`` (those that may be the best): see `mlflow_mleval.surrogate.best.best_surrogates`.
+        ``not_separated`` (those that may be the best).
     n_neighbors : int
     alpha : float
-        For each target, the most probable that a surrogate that is truly best is not among ``not_separated``.
+        For each target, the largest probability that the truly best surrogate is missing from ``not_separated``.
     runs : mapping of int to str
         Id of the run of each surrogate.
     experiment : str
@@ -89,7 +88,7 @@ class SurrogateStudy:
     @property
     def sentences(self) -> list[str]:
         """What the study found, in words."""
-        return surrogate_sentences(self.losses, self.best, self.n_folds, self.alpha)
+        return surrogate_sentences(self)
 
     def differences(self, to: str = "best", clip: float | None = CLIP) -> pd.DataFrame:
         """How much larger each loss is than that of the best surrogate for the target, or of the target's own surrogate.
@@ -104,88 +103,60 @@ class SurrogateStudy:
         if one_of(to, "to", ("best", "diagonal")) == "best":
             found = surrogate_differences(self.losses).T
         else:
-            own = {k: self.losses.loc[k, k] if k in self.losses.index else np.nan for k in self.losses}
-            found = self.losses - pd.Series(own)
+            found = self.losses - pd.Series({k: self.losses[k].get(k, np.nan) for k in self.losses})
         return found if clip is None else found.clip(-clip, clip)
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a folder.
-
-        Parameters
-        ----------
-        folder : str or Path
-            Made if it does not exist.
-        """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self.files().items():
-            (folder / name).write_text(content, encoding="utf-8", newline="")
-        return [folder / name for name in self.files()]
+        """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a folder, made if need be."""
+        files = {Path(folder, name): content for name, content in self.files().items()}
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            path.write_text(content, encoding="utf-8", newline="")
+        return list(files)
 
     def files(self) -> dict[str, str]:
         """Name to content of what `save` writes."""
         found = self.report()
-        return {
-            "surrogates.html": found.to_html(),
-            "surrogates.svg": standalone(self._heatmap),
-            "surrogates.csv": found.render("csv"),
-        }
+        texts = found.to_html(), standalone(self.heatmap), found.render("csv")
+        return dict(zip(("surrogates.html", "surrogates.svg", "surrogates.csv"), texts, strict=True))
 
     def report(self) -> Document:
         """What the study found as a document: to_html(path), to_markdown(), to_latex(), to_dict(); a notebook shows it."""
-        about = (
-            f"{len(self.losses)} surrogates, {self.losses.shape[1]} targets, {self.n_folds} folds, {self.n_neighbors} nearest "
-            f"neighbours; runs of the experiment {self.experiment}"
-        )
-        return surrogate_document(
-            self.dataset, about, self._heatmap, self.losses, self.best, self.n_folds, self.alpha, self.warnings
-        )
+        return surrogate_document(self)
 
     @property
-    def _heatmap(self) -> Svg:
+    def heatmap(self) -> Svg:
+        """The differences to the best surrogate as a picture."""
         return surrogate_heatmap(self.losses, CLIP, f"Surrogate and target losses: {self.dataset}")
 
 
 def surrogate_study(
-    X: Any,
-    Y: Any,
-    *,
-    dataset: str,
-    cv: Any = 10,
-    n_neighbors: int = 9,
-    ks: Iterable[int] | None = None,
-    label_names: Sequence[Hashable] | None = None,
-    experiment_name: str | None = None,
-    seed: int = 0,
-    max_candidates: int = MAX_CANDIDATES,
-    progress: bool | None = None,
+    X: Any, Y: Any, *, dataset: str, cv: Any = 10, n_neighbors: int = 9, ks: Iterable[int] | None = None,
+    label_names: Sequence[Hashable] | None = None, experiment_name: str | None = None, seed: int = 0,
+    max_candidates: int = MAX_CANDIDATES, progress: bool | None = None,
 ) -> SurrogateStudy:
     """Train for every binomial loss, measure by every binomial loss: which surrogate is best for which target.
 
     For each fold, `NearestNeighbourMinimiser` predicts the label sets of least binomial loss k over the nearest neighbours, for
-    all k together. Each k becomes a run of method ``surrogate k=…``, and its loss profile is a row of the table; a run of kind
-    report holds the heatmap. Runs that are complete are not trained again: a study that was interrupted goes on where it
-    stopped when it is called again alike, and ends with the same runs.
+    all k together. Each k becomes a run of method ``surrogate k=…`` whose loss profile is a row of the table; a run of kind
+    report holds the heatmap. Runs that are complete are not trained again: called again with the same arguments, an
+    interrupted study goes on where it stopped.
 
     Parameters
     ----------
     X : array, shape (N, F)
         Distances are sums of absolute differences of the features as they are: scale them before.
     Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
-    dataset : str
-        Its name.
+    dataset, experiment_name : str
+        Their names. The experiment is made if it does not exist; by default the one that MLflow is set to.
     cv : int, splitter or iterable of (train, test)
-        A number of folds shuffles the rows by `seed`.
+        A number of folds shuffles the rows by ``seed``.
     n_neighbors : int
         9 in the paper.
     ks : iterable of int, optional
         Surrogates to train, of 1..K; by default all. Targets are always all.
     label_names : sequence of K names, optional
         By default the columns of a DataFrame, else 0..K-1.
-    experiment_name : str, optional
-        Made if it does not exist; by default the one that MLflow is set to.
-    seed : int
-        Of the shuffling.
     max_candidates : int
         As in `NearestNeighbourMinimiser`.
     progress : bool, optional
@@ -194,7 +165,7 @@ def surrogate_study(
     Returns
     -------
     SurrogateStudy
-        As `load_surrogate_study` reads it from the runs: of all surrogates that they hold.
+        Of all surrogates that the runs hold.
 
     Raises
     ------
@@ -205,9 +176,8 @@ def surrogate_study(
         The experiment holds runs of a study of that name on other labels, features or folds, or with another number of
         neighbours. Nothing was trained then.
     StoreError
-        The store cannot be reached.
     """
-    check_name("dataset", dataset)
+    runs.check(dataset=dataset)
     X = check_array(X, dtype=np.float64, input_name="X")
     check_consistent_length(X, Y)
     truth = binary_matrix(Y, "Y")
@@ -215,16 +185,14 @@ def surrogate_study(
     n_labels = truth.shape[1]
     names = list(label_names if label_names is not None else getattr(Y, "columns", range(n_labels)))
     ks = list(range(1, n_labels + 1) if ks is None else ks)
-    binomial_weights(n_labels, ks)  # refuses bad ones before the work
+    family_weights("binomial", n_labels, ks)  # refuses bad ones before the work
     ks = sorted({int(k) for k in ks})
     splitter = KFold(cv, shuffle=True, random_state=seed) if np.isscalar(cv) else check_cv(cv)
     splits = list(splitter.split(X, truth))
-    fingerprint = Fingerprint(names)
-    fingerprint.update(truth)
-    fingerprint.add_folds({i: np.sort(test) for i, (_, test) in enumerate(splits)})
+    tests = [test for _, test in splits]
     rows = [np.sort(part).tolist() for split in splits for part in split]
     identity = {
-        "labels": fingerprint.truth,
+        "labels": _labels_digest(names, truth),
         "features": sha256(repr(X.shape).encode() + X.tobytes()).hexdigest(),
         "folds": sha256(repr(rows).encode()).hexdigest(),
         "n_neighbors": int(n_neighbors),
@@ -243,14 +211,13 @@ def surrogate_study(
         with click.progressbar(length=len(splits) + len(missing), label=label, file=sys.stderr, hidden=hidden) as bar:
             minimiser = NearestNeighbourMinimiser(n_neighbors, max_candidates=max_candidates)
             predictions = _predictions(minimiser, X, truth, splits, missing, bar.update)
-            tests = [test for _, test in splits]
             fold = np.repeat(np.arange(len(splits)), list(map(len, tests)))
             for k, predicted in zip(missing, predictions, strict=True):
                 ev = evaluate(truth[np.concatenate(tests)], y_pred=predicted, label_names=names, folds=fold, instances=False)
                 begun = held[k].info.run_id if k in held else None
                 log_evaluation(
                     ev, method=f"{_METHOD}{k:0{len(str(n_labels))}d}", dataset=dataset, run_id=begun,
-                    experiment_name=None if begun else experiment_name, y_true=fingerprint,
+                    experiment_name=None if begun else experiment_name, test_indices=tests,
                     n_train=[len(train) for train, _ in splits], tags={schema.TAG_SURROGATE: json.dumps({"k": k} | identity)},
                 )  # fmt: skip
                 bar.update(1)
@@ -260,13 +227,7 @@ def surrogate_study(
 
 
 def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0.05) -> SurrogateStudy:
-    """The surrogate study of a dataset from the runs that an experiment holds.
-
-    Parameters
-    ----------
-    experiment_name, dataset : str
-    alpha : float
-        For each target, the most probable that a surrogate that is truly best is not among those not separated.
+    """The surrogate study of a dataset from the runs that an experiment holds; for `alpha` see `SurrogateStudy`.
 
     Raises
     ------
@@ -275,7 +236,6 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
     IncomparableRunsError
         The runs are of different data, folds or numbers of neighbours.
     StoreError
-        The store cannot be reached.
     """
     client = store.connect()
     (experiment,) = store.find_experiments(client, None, [experiment_name])
@@ -285,8 +245,8 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
             f"the experiment {experiment_name!r} in {store.store_name()} holds no complete run of a surrogate study of "
             f"{dataset!r}. Make them: mleval.surrogate_study(X, Y, dataset={dataset!r})."
         )
-    identities = {k: _identity(run) for k, run in held.items()}
-    if len({json.dumps(i, sort_keys=True) for i in identities.values()}) > 1:
+    identity, *others = map(_identity, held.values())
+    if any(other != identity for other in others):
         raise IncomparableRunsError(
             f"the runs of the surrogate study of {dataset!r} in {experiment_name!r} are of different data, folds or numbers of "
             "neighbours. Delete those that do not belong to it."
@@ -302,17 +262,17 @@ def load_surrogate_study(experiment_name: str, dataset: str, *, alpha: float = 0
     by_fold.index.names, by_fold.columns.name = ["surrogate", "fold"], "target"
     n_train, n_test = profiles.runs.iloc[0][["n_train", "n_test"]]
     ratio = sum(n_test) / sum(n_train) if n_train else None
-    return SurrogateStudy(
-        dataset=dataset,
-        losses=losses,
-        by_fold=by_fold,
-        best=best_surrogates(by_fold, ratio=ratio, alpha=alpha),
-        n_neighbors=next(iter(identities.values()))["n_neighbors"],
-        alpha=alpha,
-        runs={k: run.info.run_id for k, run in held.items()},
-        experiment=experiment_name,
-        warnings=(*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items())),
-    )
+    best, ids = best_surrogates(by_fold, ratio=ratio, alpha=alpha), {k: run.info.run_id for k, run in held.items()}
+    warnings = (*profiles.notes, *(f"{name}: {why}." for name, why in profiles.absent.items()))
+    return SurrogateStudy(dataset, losses, by_fold, best, identity["n_neighbors"], alpha, ids, experiment_name, warnings)
+
+
+def _labels_digest(names: Sequence[Hashable], truth: NDArray[np.bool_]) -> str:
+    """SHA-256 of the labels' names and of which of them each instance has, in the order of the rows, as that of features is."""
+    counts, columns = truth.sum(axis=1).astype("<i8"), np.nonzero(truth)[1].astype("<i8")
+    digest = sha256(repr((tuple(map(str, names)), len(truth))).encode("utf-8", "surrogatepass"))
+    digest.update(sha256(counts.tobytes()).digest() + sha256(columns.tobytes()).digest())
+    return digest.hexdigest()
 
 
 def _predictions(
@@ -333,8 +293,8 @@ def _predictions(
 def _held(client: MlflowClient, experiment_id: str, dataset: str) -> dict[int, Run]:
     """Runs of a study by surrogate; of several the latest, one that is complete if there is one."""
     found = {}
-    runs = store.search(client, [experiment_id], f"tags.`{schema.TAG_METHOD}` LIKE '{_METHOD}%'")
-    for run in sorted(runs, key=lambda r: (_complete(r), r.info.start_time, r.info.run_id)):
+    started = store.search(client, [experiment_id], f"tags.`{schema.TAG_METHOD}` LIKE '{_METHOD}%'")
+    for run in sorted(started, key=lambda r: (_complete(r), r.info.start_time, r.info.run_id)):
         k = run.data.tags[schema.TAG_METHOD].removeprefix(_METHOD)
         if run.data.tags.get(schema.TAG_DATASET) == dataset and k.isdecimal():
             found[int(k)] = run
@@ -367,19 +327,15 @@ def _refuse_other(held: Mapping[int, Run], dataset: str, identity: Mapping[str, 
 
 def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
     """The heatmap as a run of kind report, unless there is one of just these runs."""
-    experiment = client.get_experiment_by_name(study.experiment)
+    experiment_id = client.get_experiment_by_name(study.experiment).experiment_id
     digest = sha256(json.dumps(sorted(study.runs.values())).encode()).hexdigest()
-    reported = store.search(client, [experiment.experiment_id], f"tags.`{schema.TAG_SURROGATE}` = '{digest}'")
+    reported = store.search(client, [experiment_id], f"tags.`{schema.TAG_SURROGATE}` = '{digest}'")
     if any(run.info.status == "FINISHED" for run in reported):
         return
-    files = study.files()
+    page, *files = study.files().items()
     reports.log_report(
-        {
-            schema.ARTIFACT_REPORT: files.pop("surrogates.html"),
-            **{f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in files.items()},
-        },
-        experiment_id=experiment.experiment_id,
-        run_name=f"surrogates for {study.dataset}",
+        {schema.ARTIFACT_REPORT: page[1], **{f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in files}},
+        experiment_id=experiment_id, run_name=f"surrogates for {study.dataset}",
         summary="\n\n".join(map(markdown, study.sentences)),
         tags={schema.TAG_SURROGATE: digest, schema.TAG_DATASET: study.dataset},
-    )
+    )  # fmt: skip

@@ -1,0 +1,38 @@
+"""Write json_keys.md beside this script, or FILE: the keys of the JSON report and the columns of the CSV files, from the code.
+
+    python examples/make_json_keys.py [FILE]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mlflow_mleval.report.content import instances
+from mlflow_mleval.report.content.study_report import described
+
+PAGE = Path(__file__).resolve().parent / "json_keys.md"
+
+
+def table(head: str, what: str, rows: dict[str, str]) -> list[str]:
+    """A table of Markdown with a row for each name."""
+    return [f"| {head} | {what} |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows.items())]
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [
+        "# JSON and CSV", "",
+        "`--output json` is unrounded and has stable keys; `report().to_dict()` gives the same in Python. `--output csv` gives",
+        "the ranking (`rank`, `report`) or the pairs (`compare`); `mleval report` writes every table as CSV beside the page.", "",
+        "A sentence of the verdict names the keys on which it rests (`rests_on`), so that a program can check what a reader is",
+        "told.", "", "## Keys of `rank`, `compare` and `report`", "", *table("key", "what it holds", described()), "",
+        "## CSV files beside a report", "", *table("file", "columns", described("FILES")), "",
+        "## Keys of `compare --over instances`", "", *table("key", "what it holds", instances.KEYS), "",
+        "Made by `python examples/make_json_keys.py`.",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    (Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE).write_text(page(), encoding="utf-8")

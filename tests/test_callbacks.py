@@ -1,0 +1,30 @@
+"""The public names of the callbacks: what constructs each, and nothing is imported before it is asked for."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import mlflow_mleval as mleval
+
+
+@pytest.mark.parametrize("framework", ["keras", "lightning", "xgboost"])
+def test_each_framework_has_its_callback(framework):
+    pytest.importorskip(framework)
+    module = importlib.import_module(f"mlflow_mleval.training.callbacks.{framework}")
+    (own,) = [v for name, v in vars(module).items() if name.endswith("Callback") and v.__module__ == module.__name__]
+    assert getattr(mleval.callbacks, framework) is own
+    data = () if framework == "lightning" else ([[0.0]], [[0, 1]])
+    assert own is type(getattr(mleval.callbacks, framework)(*data, method="MLP", dataset="yeast"))
+
+
+def test_names_are_listed_and_others_are_refused():
+    assert {"keras", "lightning", "xgboost"} <= set(dir(mleval.callbacks)) and "callbacks" in mleval.__all__
+    with pytest.raises(AttributeError, match="no attribute 'chainer'; it has keras, lightning, xgboost"):
+        mleval.callbacks.chainer  # noqa: B018
+
+
+def test_no_framework_is_imported_before_its_callback_is_asked_for():
+    code = "import sys, mlflow_mleval as m; m.callbacks; assert not {'keras', 'lightning', 'xgboost', 'mlflow'} & {*sys.modules}"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).returncode == 0
