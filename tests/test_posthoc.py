@@ -1,10 +1,11 @@
 """Post-hoc tests describe themselves: what a new one costs, and which one decides."""
 
+import sys
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
-from mlflow_mleval.report.bundle import render
-from report_cases import PROVENANCE, study_of
+from report_cases import render, study_of
 from scipy import stats
 
 from mlflow_mleval.analysis import posthoc
@@ -35,7 +36,12 @@ class BenjaminiHochberg(Wilcoxon):
 
 @pytest.fixture
 def listed(monkeypatch):
-    monkeypatch.setattr(posthoc, "TESTS", [*posthoc.TESTS, BenjaminiHochberg()])
+    """The module of the test, and its line in the list."""
+    module = ModuleType("mlflow_mleval.analysis.posthoc.benjamini_hochberg")
+    module.BenjaminiHochberg = BenjaminiHochberg
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    line = ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg")
+    monkeypatch.setattr(posthoc, "_TESTS", (*posthoc._TESTS, line))
 
 
 def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
@@ -48,8 +54,8 @@ def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
         (r.method_a, r.method_b) if r.effect_size > 0 else (r.method_b, r.method_a)
         for r in found.pairs[found.pairs["pvalue_benjamini_hochberg"] <= 0.05].itertuples()
     }
-    for form in ("table", "json", "csv", "md", "latex"):
-        assert "hochberg" in render(found, PROVENANCE, what="pairs", format=form).lower(), form
+    for form in ("table", "json", "csv", "md", "latex", "html"):
+        assert "hochberg" in render(found, form, "pairs").lower(), form
 
 
 def test_a_test_that_is_not_asked_for_changes_nothing(listed):
@@ -79,5 +85,6 @@ def test_the_deciding_test_words_itself():
 
 
 def test_tests_name_themselves_once():
-    assert len({test.name for test in posthoc.TESTS}) == len(posthoc.TESTS)
-    assert len({(test.asked, test.control) for test in posthoc.TESTS}) == len(posthoc.TESTS)
+    tests = posthoc.tests()
+    assert len({test.name for test in tests}) == len({(test.asked, test.control) for test in tests}) == len(tests)
+    assert [test.asked for test in tests] == [asked for asked, _, _ in posthoc._TESTS]

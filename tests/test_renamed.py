@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from mlflow_mleval.report.data import as_dict, plain
 from report_cases import study_of
 
 import mlflow_mleval as mleval
 from mlflow_mleval.analysis.fusion import fuse
 from mlflow_mleval.analysis.redundancy import redundancy
+from mlflow_mleval.report.json import plain
 
 TABLE = pd.DataFrame(np.random.default_rng(0).random((7, 3)), columns=list("abc"))
 
@@ -62,7 +62,7 @@ def test_attributes_have_their_old_names_and_json_its_keys():
     assert same.margin == same.rope == 0.1 and plain(same)["margin"] == 0.1 and "rope" not in plain(same)
     instances = mleval.instance_tests({m: {"f1": TABLE[m]} for m in TABLE}, ["f1"], n_resamples=99)
     assert plain(instances)["n_draws"] == instances.n_draws == 99
-    record = as_dict(mleval.compare(study_of(4, 7), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7))
+    record = mleval.compare(study_of(4, 7), stability=True, n_resamples=20, rope=0.01, max_correlation=0.7).report().to_dict()
     assert (record["options"]["n_draws"], record["options"]["threshold"], record["redundancy"]["threshold"]) == (20, 0.7, 0.7)
     assert record["stability"]["acceptability"]["n_draws"] == 20
     assert {"threshold", "n_draws"} <= {*record["beyond"]["bayes"]} and "margin" in record["beyond"]["equivalence"]

@@ -23,7 +23,8 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import apart
-from mlflow_mleval.analysis.posthoc import Made, Tested, asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles

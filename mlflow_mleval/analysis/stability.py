@@ -209,23 +209,14 @@ def _first_changes(
         state = sums + np.cumsum(moves, axis=0)
         sums = state[-1]
         state, where = state[ends[chunk]], at[chunk][ends[chunk]]
-        if found[0][0] is None:
-            same = (state == state.min(axis=1, keepdims=True)) == lead
-            found[0] = _first(~same.all(axis=1), where, state, found[0])
-        if found[1][0] is None:
-            same = np.sign(np.diff(state[:, order], axis=1)) == steps
-            found[1] = _first(~same.all(axis=1), where, state, found[1])
+        for k in (k for k, (factor, _) in enumerate(found) if factor is None):
+            leaders = k == 0
+            same = (state == state.min(axis=1, keepdims=True)) == lead if leaders else np.sign(np.diff(state[:, order])) == steps
+            if len(hits := np.flatnonzero(~same.all(axis=1))):
+                found[k] = float(where[hits[0]]), state[hits[0]]
         if all(factor is not None for factor, _ in found):
             break
     return found
-
-
-def _first(
-    changed: npt.NDArray[np.bool_], where: Array, state: npt.NDArray[np.int64], default: tuple
-) -> tuple[float | None, npt.NDArray[np.int64]]:
-    """Place and state of the first change; the default where there is none."""
-    hits = np.flatnonzero(changed)
-    return (float(where[hits[0]]), state[hits[0]]) if len(hits) else default
 
 
 def _newcomer(start: npt.NDArray[np.int64], beyond: npt.NDArray[np.int64]) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click import Choice, FloatRange, IntRange
 
+from mlflow_mleval.analysis.posthoc import asked_names
 from mlflow_mleval.cli.command import Option
 from mlflow_mleval.report.formats import FORMATS, SUFFIXES
 
@@ -100,7 +101,7 @@ over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances"])
               help="What the tests count: datasets, the folds of each dataset, or test instances.")  # fmt: skip
 tests = (
     Option("Tests", "--on", default="fused", metavar="fused|MEASURE", help="Test the fused ranking, or one measure."),
-    Option("Tests", "--test", type=Choice(["auto", "wilcoxon", "nemenyi"]), default="auto",
+    Option("Tests", "--test", type=Choice(asked_names()), default="auto",
            help="Which test decides about pairs; auto: Wilcoxon where it can reject at all, otherwise Nemenyi."),
     Option("Tests", "--correction", type=Choice(["holm", "bonferroni", "none"]), default="holm",
            help="How to correct the pairwise p-values for their number."),

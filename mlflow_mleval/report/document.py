@@ -16,12 +16,15 @@ import pandas as pd
 
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.report.formats import renderer
+from mlflow_mleval.report.numerals import fixed, pvalue
 from mlflow_mleval.report.svg import Svg
 
 #: How deep a block lies: in every format, on paper (Markdown, LaTeX) and pages, on pages only.
 ALWAYS, PAPER, PAGE = 0, 1, 2
 #: Longest name in running text, in characters; longer ones are cut in the middle. More names than SHOWN are counted.
 NAME, SHOWN = 40, 4
+#: The heading of a glossary.
+WORDS = "What these words mean, and when not to trust them"
 
 
 def name(text: object, room: int = NAME) -> str:
@@ -51,6 +54,16 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
     return joined(texts, last)
 
 
+def from_all_others(alone: Sequence[object]) -> str:
+    """A further sentence of a verdict: who is separated from everyone; nothing for nobody."""
+    return f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
+
+
+def named(result: Any, *attributes: str) -> dict[str, Any]:
+    """Some attributes of a result by name."""
+    return {key: getattr(result, key) for key in attributes}
+
+
 def joined(parts: Sequence[str], last: str = "and") -> str:
     """Parts of a sentence in a row.
 
@@ -62,15 +75,7 @@ def joined(parts: Sequence[str], last: str = "and") -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a verdict (sometimes two that belong together).
-
-    Attributes
-    ----------
-    text : str
-        With names marked, unescaped.
-    rests_on : tuple of str
-        Where in the JSON report its figures stand, as dotted keys.
-    """
+    """A sentence of a verdict (sometimes two that belong together), its names marked, and the JSON keys on which it rests."""
 
     text: str
     rests_on: tuple[str, ...] = ()
@@ -78,113 +83,96 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs.
-
-    Attributes
-    ----------
-    paragraphs : sequence of str
-    role : {"", "lead", "flow", "note", "points", "pre"}
-        lead and flow are sentences that run on, the first of lead stands larger; points are a list; pre is to be copied.
-    title : str
-    folded : bool
-        On a page, behind a line to click.
-    depth : int
-    most : int or None
-        So many points stand on a terminal; the others are counted.
-    """
+    """Paragraphs. By `role`, lead and flow run on, the first of lead stands larger; points are a list; pre is to be copied."""
 
     paragraphs: Sequence[str]
-    role: str = ""
+    role: str = ""  #: "", "lead", "flow", "note", "points" or "pre"
     title: str = ""
-    folded: bool = False
+    folded: bool = False  #: on a page, behind a line to click
     depth: int = PAPER
-    most: int | None = None
+    most: int | None = None  #: so many points stand on a terminal; the others are counted
+
+    @property
+    def running(self) -> Sequence[str]:
+        """The paragraphs, those that run on as one."""
+        return [" ".join(self.paragraphs)] if self.role in ("lead", "flow") else self.paragraphs
+
+
+def note(text: str, depth: int = PAGE) -> Text:
+    """A paragraph in small type."""
+    return Text([text], "note", depth=depth)
+
+
+def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
+    """A list of points; nothing where there are none."""
+    found = list(texts)
+    return [Text(found, "points", title, **more)] if found else []
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    head : str
-    cells : sequence of str or Svg
-        Not escaped. A column of drawings stands on pages only.
-    align : {">", "<", "^", "wrap"}
-    keep : int
-        Where room lacks, the columns with the least go first; those with 0 stay.
-    name : bool
-        Whether the cells are names of strangers, which are cut where room lacks.
-    note : str
-        What the column means; stands below the table as well.
-    tip : str
-        The same where only a page says it.
-    """
+    """A column of a table."""
 
     head: str
-    cells: Sequence[Any]
-    align: str = ">"
-    keep: int = 0
-    name: bool = False
-    note: str = ""
-    tip: str = ""
+    cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
+    align: str = ">"  #: ">", "<", "^" or "wrap"
+    keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
+    name: bool = False  #: cells are names of strangers, which are cut where room lacks
+    note: str = ""  #: what the column means; stands below the table as well
+    tip: str = ""  #: the same where only a page says it
 
-    @property
-    def drawn(self) -> bool:
-        """Whether it holds drawings."""
-        return any(isinstance(cell, Svg) for cell in self.cells)
+
+def names(head: str, cells: Iterable[object], **more: Any) -> Column:
+    """A column of strangers' names."""
+    return Column(head, [*map(str, cells)], "<", name=True, **more)
+
+
+def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b") -> list[Column]:
+    """Two columns that name the methods of each pair."""
+    return [names("method", frame[first]), names("against", frame[second])]
+
+
+def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:
+    """A column of numbers with so many decimals."""
+    return Column(head, [fixed(x, places) for x in values], **more)
+
+
+def pvalues(head: str, values: Iterable[float | None], **more: Any) -> Column:
+    """A column of p-values."""
+    return Column(head, [pvalue(p, bare=True) for p in values], **more)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its first column names the rows.
-
-    Attributes
-    ----------
-    columns : sequence of Column
-    total : int or None
-        How many rows there are; the table holds the first of them.
-    title, caption : str
-        What stands above it, and what a paper says under it where that is more.
-    key : str
-        What LaTeX calls it: ``tab:mleval-KEY``.
-    things : str
-        What a row is.
-    note : str
-        Beside what the columns say.
-    folded, first : bool
-        On a page: behind a line to click; the first row stressed.
-    depth : int
-    most : int
-        So many rows stand on a terminal.
-    """
+    """A table; its first column names the rows."""
 
     columns: Sequence[Column]
-    total: int | None = None
+    total: int | None = None  #: how many rows there are; the table holds the first of them
     title: str = ""
-    caption: str = ""
-    key: str = ""
-    things: str = "rows"
-    note: str = ""
-    folded: bool = False
-    first: bool = False
+    caption: str = ""  #: what a paper says under it where that is more than the title
+    key: str = ""  #: what LaTeX calls it: ``tab:mleval-KEY``
+    things: str = "rows"  #: what a row is
+    note: str = ""  #: beside what the columns say
+    folded: bool = False  #: on a page, behind a line to click
+    first: bool = False  #: on a page, the first row is stressed
     depth: int = PAPER
-    most: int = 20
+    most: int = 20  #: so many rows stand on a terminal
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
         """The cells, row by row."""
         return list(zip(*(c.cells for c in self.columns), strict=True))
 
-    def cut(self, most: int) -> Table:
-        """The first rows."""
-        total = len(self.columns[0].cells) if self.total is None else self.total
-        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in self.columns], total=total)
-
     @property
     def left_out(self) -> int:
         """How many rows are not held."""
         return 0 if self.total is None else self.total - len(self.columns[0].cells)
+
+    def in_words(self, most: int) -> Table:
+        """The first rows without drawings, for formats that have none."""
+        shown = [c for c in self.columns if not any(isinstance(cell, Svg) for cell in c.cells)]
+        total = len(self.columns[0].cells) if self.total is None else self.total
+        return replace(self, columns=[replace(c, cells=c.cells[:most]) for c in shown], total=total)
 
     @property
     def notes(self) -> str:
@@ -244,29 +232,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """What results say, in sections, beside the same as plain data and as tables. In a notebook it shows itself.
-
-    Attributes
-    ----------
-    title, about, time : str
-        What it is, how it came about in a line, and when.
-    sections : sequence of Section
-        In the order of reading; the first is the answer.
-    data : callable
-        Makes what JSON holds: dicts, tables and result objects; unrounded.
-    frames : callable
-        Makes the tables that CSV files hold, by name, unrounded.
-    main : str
-        The one of them that is written where one CSV file is asked for.
-    """
+    """What results say, in sections, beside the same as plain data and as tables. In a notebook it shows itself."""
 
     title: str
-    sections: Sequence[Section]
-    about: str = ""
+    sections: Sequence[Section]  #: in the order of reading; the first is the answer
+    about: str = ""  #: how it came about, in a line
     time: str = ""
-    data: Callable[[], Mapping[str, Any]] = dict
-    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict
-    main: str = ""
+    data: Callable[[], Mapping[str, Any]] = dict  #: makes what JSON holds: dicts, tables and result objects; unrounded
+    frames: Callable[[], Mapping[str, pd.DataFrame]] = dict  #: makes the tables that CSV files hold, by name, unrounded
+    main: str = ""  #: the one of them that is written where one CSV file is asked for
 
     def render(self, format: str, width: int = 100) -> str:
         """The document in one of the formats of `mlflow_mleval.report.formats`; `width` is that of a terminal in columns."""

@@ -6,7 +6,6 @@ and as nothing else.
 
 from __future__ import annotations
 
-import html as _html
 import math
 import re
 import unicodedata
@@ -47,15 +46,6 @@ def _visible(char: str) -> str:
         return "␡"
     unsafe = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in _JOINERS
     return _LOST if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF else char
-
-
-def html(text: object) -> str:
-    """Text for HTML and SVG, in elements and in quoted attributes.
-
-    >>> html('<img src=x onerror="a()">')
-    '&lt;img src=x onerror=&quot;a()&quot;&gt;'
-    """
-    return _html.escape(terminal(text))
 
 
 def csv_cell(value: object) -> str:

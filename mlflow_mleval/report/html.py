@@ -25,14 +25,11 @@ def render(document: Document, width: int = 100) -> str:
     """The sections under a title and a line about them, the first three open; it runs its script in a sandboxed frame, too."""
     script = template_text("report.js")
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
+    maker = f"mlflow-mleval {__version__}"
     return _environment().get_template("page.html.j2").render(
-        document=document,
-        footer=" · ".join(filter(None, [f"mlflow-mleval {__version__}", document.time])),
-        generator=f"mlflow-mleval {__version__}",
-        style=template_text("report.css"),
-        script=script,
-        script_hash=f"sha256-{digest}",
-    )
+        document=document, footer=" · ".join(filter(None, [maker, document.time])), generator=maker,
+        style=template_text("report.css"), script=script, script_hash=f"sha256-{digest}",
+    )  # fmt: skip
 
 
 def standalone(svg: Svg) -> str:
@@ -54,16 +51,12 @@ def template_text(name: str) -> Markup:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("mlflow_mleval.report", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-    )
-    made.globals |= {"cell": _cell, "kind": lambda block: type(block).__name__.lower()}
+        loader=PackageLoader("mlflow_mleval.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined, finalize=_visible,
+    )  # fmt: skip
+    classes = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
+    made.globals |= {"cell": _cell, "kind": lambda block: type(block).__name__.lower(), "classes": classes}
     made.filters["plain"] = plain
-    made.globals["classes"] = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
     return made
 
 

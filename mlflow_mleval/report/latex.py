@@ -6,6 +6,7 @@ The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold `
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mlflow_mleval.report.document import PAPER, Document, Section, Table, Terms, plain
 from mlflow_mleval.report.escape import latex, shorten
@@ -40,7 +41,7 @@ def _text(text: object) -> str:
 def _parts(block: object, section: Section) -> Iterator[str]:
     """A block as paragraphs and environments."""
     if isinstance(block, Table):
-        yield _table(block.cut(ROWS), section.title)
+        yield _table(block.in_words(ROWS), section.title)
         return
     if block.title:
         yield rf"\paragraph{{{_text(block.title)}}}"
@@ -49,20 +50,18 @@ def _parts(block: object, section: Section) -> Iterator[str]:
         yield "\n".join([r"\begin{description}", *points, r"\end{description}"])
     elif block.role == "points":
         yield "\n".join([r"\begin{itemize}", *(rf"  \item {_text(text)}" for text in block.paragraphs), r"\end{itemize}"])
-    elif block.role in ("lead", "flow"):
-        yield _text(" ".join(block.paragraphs))
     elif block.role == "note":
         yield from (rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs)
     else:
-        yield from map(_text, block.paragraphs)
+        yield from map(_text, block.running)
 
 
 def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
-    chosen, _ = fitting([c for c in table.columns if not c.drawn], LINE)
+    chosen, _ = fitting(table.columns, LINE)
     shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown." if table.left_out else ""
-    notes = " ".join(filter(None, [*(c.note for c in chosen), table.note]))
-    caption = " ".join(filter(None, [(table.caption or table.title or title).rstrip(".") + ".", shown, notes]))
+    first = f"{(table.caption or table.title or title).rstrip('.')}."
+    caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     rows = zip(*([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True)
     lines = [
         r"\begin{table}",

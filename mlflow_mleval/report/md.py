@@ -30,7 +30,7 @@ def _parts(block: object) -> Iterator[str]:
     if block.title:
         yield f"### {_text(block.title)}"
     if isinstance(block, Table):
-        yield from _table(block.cut(ROWS))
+        yield from _table(block.in_words(ROWS))
     elif isinstance(block, Terms):
         yield "\n".join(f"- **{_text(term)}**: {_text(words)}" for term, words in block.rows)
     elif block.role == "points":
@@ -38,22 +38,17 @@ def _parts(block: object) -> Iterator[str]:
     elif block.role == "pre":
         for text in block.paragraphs:
             yield "\n".join(f"    {line}" for line in plain(text).splitlines())
-    elif block.role in ("lead", "flow"):
-        yield _text(" ".join(block.paragraphs))
     else:
-        yield from map(_text, block.paragraphs)
+        yield from map(_text, block.running)
 
 
 def _table(table: Table) -> Iterator[str]:
-    chosen = [c for c in table.columns if not c.drawn]
+    chosen = table.columns
     cells = [[markdown(shorten(plain(cell), NAME)) if c.name else _text(cell) for cell in [c.head, *c.cells]] for c in chosen]
     wide = [max(3, *map(columns, column)) for column in cells]
     aligns = [">" if c.align == ">" else "<" for c in chosen]
     rule = "|" + "|".join("-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)) + "|"
-    head, *rows = (
-        "| " + " | ".join(pad(cell, w, a) for cell, w, a in zip(row, wide, aligns, strict=True)) + " |"
-        for row in zip(*cells, strict=True)
-    )
+    head, *rows = (f"| {' | '.join(map(pad, row, wide, aligns))} |" for row in zip(*cells, strict=True))
     yield "\n".join([head, rule, *rows])
     if table.left_out:
         yield f"… and {table.left_out:,} more {table.things}."

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 #: Stands where there is no number.
 NONE = "–"
 MINUS = "−"
+#: Which way is better.
+ARROWS = {"min": "↓", "max": "↑"}
 _ROUND = (0.1, 0.05, 0.01)
 
 

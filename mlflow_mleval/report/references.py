@@ -132,8 +132,7 @@ def methods_used(c: Comparison) -> Iterator[tuple[str, str, list[Reference]]]:
     """Name, line and sources of every method that the comparison used."""
     first, then = ([(m.name, m.line, m.sources.split("; ")) for m in part if m.used(c)] for part in (_FIRST, _THEN))
     tests = [(test.title, test.summary, test.sources) for test, _ in reversed(c.posthoc)]
-    for name, line, sources in (*first, *tests, *then):
-        yield name, line, [REFERENCES[cite] for cite in sources]
+    yield from ((name, line, [REFERENCES[cite] for cite in sources]) for name, line, sources in (*first, *tests, *then))
 
 
 def bibliography(c: Comparison) -> list[Reference]:

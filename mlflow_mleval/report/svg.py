@@ -21,11 +21,8 @@ BOLD = 1.09
 TOP = 30
 
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower fonts too.
-_EM = {
-    char: width
-    for chars, width in (("ijl'|", 0.29), (" .,:;!If()[]/\\", 0.40), ("rt-\"*{}", 0.46), ("mwMW%@&", 0.98), ("<>=+~−_", 0.84))
-    for char in chars
-}
+_WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: "rt-\"*{}", 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
+_EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 
 def text_width(text: str, size: float = SIZE) -> float:
@@ -101,13 +98,7 @@ class Scale:
 class Svg:
     """An SVG under construction. Coordinates are pixels of a drawing `width` wide that scales down with the page.
 
-    Parameters
-    ----------
-    title, desc : str
-        What the figure shows, in short and in full: the text equivalent.
-    height, width : float
-    inline : bool
-        A small mark inside a line of text or a table cell, drawn at its own size.
+    `title` and `desc` say what it shows, in short and in full; an `inline` one is a small mark in a table, at its own size.
     """
 
     def __init__(self, title: str, desc: str, height: float, width: float = WIDTH, inline: bool = False) -> None:
@@ -116,7 +107,7 @@ class Svg:
 
     def add(self, tag: str, content: Any = "", tip: str = "", **attributes: Any) -> None:
         """An element; underscores at the end of attribute names are dropped, others become hyphens; None is left out."""
-        inner = _text(content)
+        inner = content if isinstance(content, Markup) else escape(terminal(str(content)))
         if tip:
             inner += Markup(f"<title>{escape(terminal(tip))}</title>")
         self.parts.append(Markup(f"<{tag}{_attributes(attributes)}>{inner}</{tag}>"))
@@ -160,13 +151,10 @@ class Svg:
             own |= {"class_": "mark", "height": self.height}
         if not self.title:
             own |= {"role": None, "aria_hidden": "true"}
-        words = Markup("").join(
-            Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
-            for tag, text in (("title", self.title), ("desc", self.desc))
-            if text
-        )
+        words = [Markup("<{0}>{1}</{0}>").format(Markup(tag), terminal(text))
+                 for tag, text in (("title", self.title), ("desc", self.desc)) if text]  # fmt: skip
         head = Markup('<svg xmlns="http://www.w3.org/2000/svg"{}>').format(_attributes(own))
-        return head + words + Markup("").join(self.parts) + Markup("</svg>")
+        return Markup("").join([head, *words, *self.parts, Markup("</svg>")])
 
 
 def spans(*pieces: tuple[str, str]) -> Markup:
@@ -174,17 +162,10 @@ def spans(*pieces: tuple[str, str]) -> Markup:
     return Markup("").join(Markup('<tspan class="{}">{}</tspan>').format(class_, terminal(text)) for text, class_ in pieces)
 
 
-def _text(content: Any) -> Markup:
-    return content if isinstance(content, Markup) else escape(terminal(str(content)))
-
-
 def _attributes(attributes: dict[str, Any]) -> Markup:
-    parts = []
-    for name, value in attributes.items():
-        if value is not None:
-            text = _number(value) if isinstance(value, (int, float)) else escape(terminal(value))
-            parts.append(f' {name.rstrip("_").replace("_", "-")}="{text}"')
-    return Markup("".join(parts))
+    texts = {name.rstrip("_").replace("_", "-"): _number(value) if isinstance(value, int | float) else escape(terminal(value))
+             for name, value in attributes.items() if value is not None}  # fmt: skip
+    return Markup("".join(f' {name}="{text}"' for name, text in texts.items()))
 
 
 def _number(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
@@ -36,24 +37,20 @@ def _lines(block: object, width: int) -> Iterator[str]:
     if block.title:
         yield from wrap("", short_ids(plain(block.title)), width)
     if isinstance(block, Table):
-        yield from grid(block.cut(block.most), width)
+        yield from _grid(block.in_words(block.most), width)
         return
     if isinstance(block, Terms):
-        room = max((columns(terminal(plain(term))) for term, _ in block.rows), default=0) + 1
-        for term, words in block.rows:
-            yield from wrap(pad(terminal(plain(term)), room) + " ", plain(words), width)
+        terms = [(terminal(plain(term)), plain(words)) for term, words in block.rows]
+        room = max((columns(term) for term, _ in terms), default=0) + 1
+        yield from (line for term, words in terms for line in wrap(pad(term, room) + " ", words, width))
         return
-    texts = [short_ids(plain(text)) for text in block.paragraphs]
-    if block.role in ("lead", "flow"):
-        texts = [" ".join(texts)]
+    texts = [short_ids(plain(text)) for text in block.running]
     if block.role == "pre":
         yield from (terminal(line) for text in texts for line in text.split("\n"))
     elif block.role == "points":
-        shown = texts if block.most is None else texts[: block.most]
-        for text in shown:
-            yield from _point(text, width, block.most is not None)
-        if len(texts) > len(shown):
-            yield f"- and {len(texts) - len(shown)} more, see the report"
+        yield from (line for text in texts[: block.most] for line in _point(text, width, block.most is not None))
+        if len(more := texts[len(texts) if block.most is None else block.most :]):
+            yield f"- and {len(more)} more, see the report"
     else:
         yield from (line for text in texts for line in wrap("", text, width))
 
@@ -64,9 +61,9 @@ def _point(text: str, width: int, cut: bool) -> list[str]:
     return lines if not cut or len(lines) <= room else [*lines[: room - 1], f"{lines[room - 1].rpartition(' ')[0]} …"]
 
 
-def grid(table: Table, width: int) -> list[str]:
+def _grid(table: Table, width: int) -> list[str]:
     """The table in as many of its columns as there is room for, its notes, and how many rows are missing."""
-    chosen, wide = fitting([c for c in table.columns if not c.drawn], width)
+    chosen, wide = fitting(table.columns, width)
 
     def row(cells: Sequence[str]) -> Iterator[str]:
         parts = [wrap("", plain(t), w) if c.align == "wrap" else [shorten(terminal(plain(t)), w)]
@@ -74,11 +71,11 @@ def grid(table: Table, width: int) -> list[str]:
         for texts in zip_longest(*parts, fillvalue=""):
             yield (" " * GAP).join(map(pad, texts, wide, (c.align for c in chosen))).rstrip()
 
-    rows = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
-    lines = [line for cells in (*rows, *zip(*(c.cells for c in chosen), strict=True)) for line in row(cells)]
+    head = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
+    lines = [line for cells in (*head, *zip(*(c.cells for c in chosen), strict=True)) for line in row(cells)]
     if table.left_out:
         lines.append(f"… and {table.left_out:,} more; --output csv lists all")
-    notes = " ".join(filter(None, [*(c.note for c in chosen), table.note]))
+    notes = replace(table, columns=chosen).notes
     return lines + (wrap("", plain(notes), width) if notes else [])
 
 
@@ -88,17 +85,17 @@ def fitting(found: Sequence[Column], width: int) -> tuple[list[Column], list[int
     chosen = list(found)
     natural = {id(c): max(columns(terminal(plain(str(cell)))) for cell in [c.head, *c.cells]) for c in chosen}
 
-    def needed(longest: int) -> int:
-        cut = (min(natural[id(c)], longest) if c.name or c.align == "wrap" else natural[id(c)] for c in chosen)
-        return sum(cut) + GAP * (len(chosen) - 1)
+    def wide(longest: int, names: int) -> list[int]:
+        most = {True: longest, False: names}
+        return [min(natural[id(c)], most[c.align == "wrap"]) if c.name or c.align == "wrap" else natural[id(c)] for c in chosen]
 
-    while needed(NAME_MIN) > width and (spare := [c for c in chosen if c.keep]):
-        least = min(c.keep for c in spare)
-        chosen = [c for c in chosen if c.keep != least]
-    longest = next((n for n in range(max(NAME_MAX, width), 4, -1) if needed(n) <= width), 4)
-    wide = [min(natural[id(c)], longest if c.align == "wrap" else min(longest, NAME_MAX)) if c.name or c.align == "wrap"
-            else natural[id(c)] for c in chosen]  # fmt: skip
-    return chosen, wide
+    def fits(longest: int) -> bool:
+        return sum(wide(longest, longest)) + GAP * (len(chosen) - 1) <= width
+
+    while not fits(NAME_MIN) and (spare := [c.keep for c in chosen if c.keep]):
+        chosen = [c for c in chosen if c.keep != min(spare)]
+    longest = next((n for n in range(max(NAME_MAX, width), 4, -1) if fits(n)), 4)
+    return chosen, wide(longest, min(longest, NAME_MAX))
 
 
 def short_ids(text: str) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from mlflow_mleval.analysis.posthoc.bonferroni_dunn import BonferroniDunn
-from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
-from mlflow_mleval.analysis.posthoc.nemenyi import Nemenyi
-from mlflow_mleval.analysis.posthoc.wilcoxon import Wilcoxon
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
 
+#: By what name it is asked for, its module and its class; imported on first use, so that a list of the names costs nothing.
 #: The first that could reject anything decides, unless another is asked for.
-TESTS: list[Posthoc] = [Wilcoxon(), Nemenyi(), BonferroniDunn()]
+_TESTS = (
+    ("wilcoxon", "wilcoxon", "Wilcoxon"),
+    ("nemenyi", "nemenyi", "Nemenyi"),
+    ("nemenyi", "bonferroni_dunn", "BonferroniDunn"),
+)
 
 
 def asked_names() -> list[str]:
@@ -19,12 +24,19 @@ def asked_names() -> list[str]:
     >>> asked_names()
     ['auto', 'wilcoxon', 'nemenyi']
     """
-    return ["auto", *dict.fromkeys(test.asked for test in TESTS)]
+    return ["auto", *dict.fromkeys(asked for asked, _, _ in _TESTS)]
+
+
+def tests() -> list[Posthoc]:
+    """Every test, in the order in which they may decide."""
+    return [getattr(import_module(f"{__name__}.{module}"), name)() for _, module, name in _TESTS]
 
 
 def make(tested: Tested, asked: str = "auto") -> list[Made]:
     """The tests that apply: those that are always made, and the one that is asked for; ValueError where that does not apply."""
-    chosen = [test for test in TESTS if test.applies(tested) and (test.always or test.asked == asked)]
+    from mlflow_mleval.analysis.posthoc.description import Made
+
+    chosen = [test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)]
     if asked != "auto" and all(test.asked != asked for test in chosen):
         need = "a control" if tested.control is None else "all pairs, not those with a control"
         raise ValueError(f"`test` must be one that applies, got {asked!r}, which needs {need}.")

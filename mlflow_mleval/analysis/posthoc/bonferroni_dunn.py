@@ -41,8 +41,6 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
     )  # fmt: skip
 
 
-
-
 class BonferroniDunn(Nemenyi):
     """Every method against a control by mean ranks; it takes the place of Nemenyi's test, also in JSON and CSV."""
 

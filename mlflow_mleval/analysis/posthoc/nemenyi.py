@@ -140,8 +140,6 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
 
 
-
-
 class Nemenyi(Posthoc):
     """All pairs by mean ranks."""
 

@@ -21,13 +21,6 @@ _DOCUMENTS = {
 
 
 def document_of(result: Any, provenance: Mapping[str, Any] | None = None) -> Document:
-    """What a result says, ready for every format.
-
-    Parameters
-    ----------
-    result : Comparison, FoldComparison, ProfileComparison, InstanceTests, Study, Evaluation or RunReport
-    provenance : mapping, optional
-        What reproduces it.
-    """
+    """What a result says, ready for every format; `provenance` is what reproduces it."""
     module = import_module(f"{__name__}.{_DOCUMENTS[type(result).__name__]}")
     return module.document(result, provenance or {})

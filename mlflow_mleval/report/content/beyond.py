@@ -13,10 +13,11 @@ from mlflow_mleval.analysis.bayes import FEW
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
-from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, joined, name
-from mlflow_mleval.report.numerals import NONE, aligned, fixed, number, pvalue
+from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, decimals, joined, name, names, pvalues
+from mlflow_mleval.report.numerals import NONE, number, with_intervals
 
 #: Pairs of a table, and tables over folds.
 PAIRS, TABLES = 500, 12
@@ -38,14 +39,13 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     found = c.beyond
     if found is None:
         return None
-    blocks: list[Any] = [Text(sentences(c), role="points", depth=depth)]
-    if found.warnings:
-        blocks.append(Text(found.warnings, role="points", title="Doubts about these", depth=depth))
+    blocks: list[Any] = [Text(sentences(c), "points", depth=depth)]
+    blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
     if found.bayes is not None and found.plan is not None:
         blocks.append(pairs_table(found, c.order, c.compared, "Every pair over the datasets"))
     if found.ranks is not None or found.bootstrap is not None:
         blocks.append(ranks_table(found))
-    blocks += [*_over_folds(c), Terms(_words(found.rope), title="What these words mean, and when not to trust them")]
+    blocks += [*_over_folds(c), Terms(_words(found.rope), doc.WORDS)]
     return Section("beyond", "Beyond p-values", blocks, hint=f"differences up to {number(found.rope)} count as none")
 
 
@@ -86,24 +86,14 @@ def _over_folds(c: Comparison) -> list[Any]:
 def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str) -> Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top: probabilities, equivalence, planning.
 
-    Parameters
-    ----------
-    found : BeyondPvalues or FoldBeyond
-        With `bayes` and `plan`.
-    order : sequence of str
-        Methods, best first.
-    what : str
-        What is compared.
-    title : str
+    `order` has the methods, best first; `what` is compared.
     """
     table, bayes, planned = found.pair_table(order), found.bayes, found.plan
     shown = table.head(PAIRS)
-    interval = np.array(aligned(shown[["mean_difference", "low", "high"]].to_numpy().ravel(), 3)).reshape(-1, 3)
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
     columns = [
-        Column("method", shown["method_a"].map(str).tolist(), "<", name=True),
-        Column("against", shown["method_b"].map(str).tolist(), "<", name=True),
-        Column("difference", [f"{d} [{low}, {high}]" for d, low, high in interval], keep=1,
+        *doc.pair(shown),
+        Column("difference", with_intervals(shown[["mean_difference", "low", "high"]].to_numpy()), keep=1,
                note=f"Difference of {what}, positive where the first is better, with {bayes.credible_level:.0%} credible "
                "interval."),
         Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
@@ -113,8 +103,8 @@ def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: s
                note=f"P: probability that the first is better by more than {number(bayes.rope)}, that neither or the second is."),
         Column("P same", [*map(_probability, shown["p_equivalent"])], keep=3),
         Column("P second", [*map(_probability, shown["p_b"])], keep=3),
-        *([Column("equivalent p", [pvalue(p, bare=True) for p in shown["equivalence_p"]], keep=1,
-                  note="Equivalent p: two one-sided tests, corrected for the number of pairs.")] if found.equivalence else []),
+        *([pvalues("equivalent p", shown["equivalence_p"], keep=1,
+                   note="Equivalent p: two one-sided tests, corrected for the number of pairs.")] if found.equivalence else []),
         Column(f"{planned.over} needed", [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])], "<", keep=2,
                note=f"{planned.over.capitalize()} needed to separate the pair with power {planned.power:g} if the effect is the "
                f"observed one, and from the largest to the smallest effect that the data allow; there are {planned.n}. "
@@ -126,17 +116,15 @@ def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: s
 def ranks_table(found: BeyondPvalues) -> Table:
     """The ranks that the data allow, by method: over datasets, and where there are folds when they are drawn again."""
     methods = (found.bootstrap if found.ranks is None else found.ranks).table.index
-    columns = [Column("method", [*map(str, methods)], "<", name=True)]
+    columns = [names("method", methods)]
     if found.ranks is not None:
         t = found.ranks.table
-        columns.append(Column("mean rank", [fixed(x, 2) for x in t["mean"]]))
         note = f"Possible ranks: by mean rank, for all methods at once with confidence {1 - found.ranks.alpha:g}."
-        columns.append(Column("possible ranks", _ranges(t), note=note))
+        columns += [decimals("mean rank", t["mean"], 2), Column("possible ranks", _ranges(t), note=note)]
     if found.bootstrap is not None:
         t = found.bootstrap.table.reindex(methods)
         note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
-        columns.append(Column("ranks over folds", _ranges(t), note=note))
-        columns.append(Column("first in", [*map(_probability, t["p_best"])]))
+        columns += [Column("ranks over folds", _ranges(t), note=note), Column("first in", [*map(_probability, t["p_best"])])]
     return Table(columns, title="Ranks that the data allow", things="methods", depth=PAGE)
 
 
@@ -146,20 +134,17 @@ def data(c: Comparison) -> dict[str, Any]:
         return {"beyond": None}
     found, ranks, bootstrap = c.beyond, c.beyond.ranks, c.beyond.bootstrap
     return {"beyond": {
-        "rope": found.rope,
-        "methods": found.methods,
-        "sentences": sentences(c),
-        **{key: getattr(found, key) for key in ("bayes", "equivalence", "plan")},
+        **doc.named(found, "rope", "methods"), "sentences": sentences(c), **doc.named(found, "bayes", "equivalence", "plan"),
         "ranks": ranks and {
             "table": ranks.table.rename_axis("method").reset_index(),
-            **{key: getattr(ranks, key) for key in ("pairs", "alpha", "best", "n_draws", "exact", "seed")},
+            **doc.named(ranks, "pairs", "alpha", "best", "n_draws", "exact", "seed"),
         },
         "bootstrap": bootstrap and {
             "table": bootstrap.table.rename_axis("method").reset_index(),
             "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
-            **{key: getattr(bootstrap, key) for key in ("ratios", "alpha", "n_draws", "seed")},
+            **doc.named(bootstrap, "ratios", "alpha", "n_draws", "seed"),
         },
-        **{key: getattr(found, key) for key in ("by_fold", "absent", "warnings")},
+        **doc.named(found, "by_fold", "absent", "warnings"),
     }}  # fmt: skip
 
 
@@ -186,26 +171,14 @@ def _needed(*numbers: float) -> str:
 
 
 def _words(rope: float) -> list[tuple[str, str]]:
-    return [
-        (
-            "P first, same, second",
-            "Given these results, how probable it is that the first is better by more than the rope, that neither is, or that "
-            "the second is. Over datasets by Bayesian signed ranks, over folds by the correlated t test (Benavoli et al. 2017). "
-            "Not corrected for the number of pairs: of many pairs, some are decided by chance.",
-        ),
-        (
-            "rope",
-            f"The region of practical equivalence: differences up to {number(rope)}, in units of what is compared. It must be "
-            "chosen before looking: another rope gives other probabilities.",
-        ),
-        (
-            "possible ranks",
-            "Ranks of the mean that no test of all pairs together excludes (Mogstad et al. 2024). Wide ranges mean that the data "
-            "cannot tell; they are honest, not a fault.",
-        ),
-        (
-            "needed",
-            "A guess for planning, from effects that are estimates themselves: observed effects of the best pairs are too large "
-            "on average. Read the range, not the number.",
-        ),
-    ]
+    return [*{
+        "P first, same, second": "Given these results, how probable it is that the first is better by more than the rope, that "
+        "neither is, or that the second is. Over datasets by Bayesian signed ranks, over folds by the correlated t test "
+        "(Benavoli et al. 2017). Not corrected for the number of pairs: of many pairs, some are decided by chance.",
+        "rope": f"The region of practical equivalence: differences up to {number(rope)}, in units of what is compared. It must "
+        "be chosen before looking: another rope gives other probabilities.",
+        "possible ranks": "Ranks of the mean that no test of all pairs together excludes (Mogstad et al. 2024). Wide ranges mean "
+        "that the data cannot tell; they are honest, not a fault.",
+        "needed": "A guess for planning, from effects that are estimates themselves: observed effects of the best pairs are too "
+        "large on average. Read the range, not the number.",
+    }.items()]

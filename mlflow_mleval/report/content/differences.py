@@ -9,25 +9,12 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
-from mlflow_mleval.report.document import (
-    ALWAYS,
-    PAGE,
-    PAPER,
-    SHOWN,
-    Beside,
-    Column,
-    Figure,
-    Section,
-    Sentence,
-    Table,
-    Text,
-    listed,
-)
-from mlflow_mleval.report.document import name as marked
+from mlflow_mleval.report.document import ALWAYS, PAGE, PAPER, SHOWN, Column, Figure, Section, Sentence, Table, Text, listed
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
-from mlflow_mleval.report.numerals import fixed, number, pvalue, with_intervals
+from mlflow_mleval.report.numerals import number, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
 
 #: More pairs than this are for the CSV file.
@@ -65,25 +52,25 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
     tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
     if c.options["control"] is not None:
-        return Section("differences", "Differences", [tests, _diagram(c), pairs_table(c, depth=depth)], hint=found)
-    blocks = [Beside([tests, _diagram(c)], [_matrix(c)]), pairs_table(c, depth=depth, folded=depth > ALWAYS)]
-    return Section("differences", "Differences", blocks, hint=found)
+        return Section("differences", "Differences", [tests, _diagram(c), pairs_table(c, depth=depth)], found)
+    blocks = [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs_table(c, depth=depth, folded=depth > ALWAYS)]
+    return Section("differences", "Differences", blocks, found)
 
 
 def data(c: Comparison) -> dict[str, Any]:
     """What JSON holds."""
     found, test = c.nemenyi, c.pairwise
-    names = ("correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs")
-    ends = ("critical_difference", "alpha", "control", "significant_pairs", "warnings")
-    return {
-        "friedman": c.friedman,
-        "nemenyi": found and {"test": "nemenyi" if found.control is None else "bonferroni-dunn",
-                              **{key: getattr(found, key) for key in ends}},
-        "pairwise": test and {"test": "wilcoxon", **{key: getattr(test, key) for key in names}, "pairs": c.pairs,
-                              "warnings": test.warnings},
-        "skillings_mack": c.skillings_mack, "feasibility": c.feasibility, "decides": c.decides, "decision": c.decision,
-        "separated": c.separated, "cliques": c.cliques,
+    nemenyi = found and {
+        "test": "nemenyi" if found.control is None else "bonferroni-dunn",
+        **doc.named(found, "critical_difference", "alpha", "control", "significant_pairs", "warnings"),
+    }
+    wilcoxon = test and {
+        "test": "wilcoxon",
+        **doc.named(test, "correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs"),
+        "pairs": c.pairs, "warnings": test.warnings,
     }  # fmt: skip
+    rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques")
+    return {"friedman": c.friedman, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
@@ -146,8 +133,7 @@ def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> 
     texts = [_group(group, place) for group in groups if len(group) > 1]
     alone = [group[0] for group in groups if len(group) == 1]
     more = f" and {len(texts) - SHOWN} more groups" if len(texts) > SHOWN else ""
-    apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
-    return f"Not separated from each other: {'; '.join(texts[:SHOWN])}{more}.{apart}"
+    return f"Not separated from each other: {'; '.join(texts[:SHOWN])}{more}.{doc.from_all_others(alone)}"
 
 
 def _group(group: Sequence[str], place: dict[str, int]) -> str:
@@ -176,8 +162,8 @@ def _diagram(c: Comparison) -> Figure:
         caption += f" The {MOST_BARS} longest bars are drawn, {more} more are not."
     shown = c.order[:TOP]
     columns = [
-        Column("method", shown, "<", name=True),
-        Column("mean rank", [fixed(mean[m], 2) for m in shown]),
+        doc.names("method", shown),
+        doc.decimals("mean rank", mean[shown], 2),
         Column("best", [number(c.ranks[m].min()) for m in shown]),
         Column("worst", [number(c.ranks[m].max()) for m in shown]),
     ]
@@ -198,7 +184,7 @@ def _matrix(c: Comparison) -> Figure:
 
 
 def _what(c: Comparison) -> str:
-    return c.compared if c.on == FUSED else marked(c.on)
+    return c.compared if c.on == FUSED else doc.name(c.on)
 
 
 def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
@@ -219,22 +205,19 @@ def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> T
     wilcoxon += "." if single else f", plain and corrected for {test.n_comparisons} comparisons."
     heads = {"pvalue_corrected": "p" if single else f"p ({test.correction})"}
     decided = [
-        Column(heads.get(m.test.column, m.test.head), [pvalue(p, bare=True) for p in shown[m.test.column]], keep=4,
-               note=wilcoxon if m.test.column == "pvalue_corrected" else "")
+        doc.pvalues(heads.get(m.test.column, m.test.head), shown[m.test.column], keep=4,
+                    note=wilcoxon if m.test.column == "pvalue_corrected" else "")
         for m in sorted(c.posthoc, key=lambda m: m.test is not deciding)
     ]  # fmt: skip
-    plain = [] if single else [Column("p", [pvalue(p, bare=True) for p in shown["pvalue"]], keep=1)]
+    plain = [] if single else [doc.pvalues("p", shown["pvalue"], keep=1)]
     counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]
     columns = [
-        Column("method", shown["method_a"].tolist(), "<", name=True),
-        Column("against", shown["method_b"].tolist(), "<", name=True),
+        *doc.pair(shown),
         Column("mean difference", with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()), keep=2,
                note=f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; positive where the first is "
                "better."),
         Column("separated", apart, "<", note=f"Separated: by {deciding_test(c)}.{untrusted}"),
-        *decided,
-        *plain,
-        Column("won/tied/lost", counts, keep=3),
+        *decided, *plain, Column("won/tied/lost", counts, keep=3),
     ]  # fmt: skip
     title = "Every method against the control" if c.options["control"] is not None else "All pairs" if folded else ""
     return Table(columns, len(c.pairs), title, "Pairs of methods", key="pairs", things="pairs", folded=folded, depth=depth)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.report.document import ALWAYS, Section, Text
+from mlflow_mleval.report.document import ALWAYS, Section, points
 
 #: Doubts that stand on a terminal.
 MOST = 4
@@ -23,12 +23,12 @@ def section(c: Comparison) -> Section | None:
     if not c.doubts:
         return None
     names = {*c.study.methods, *c.study.datasets, *c.study.measures}
-    return doubts([capitalised(text, names) for text in c.doubts], MOST)
+    return doubts([capitalised(text, names) for text in c.doubts], MOST)[0]
 
 
-def doubts(texts: Iterable[str], most: int | None = None) -> Section:
-    """The section of any document that holds its doubts."""
-    return Section("doubts", "Doubts", [Text(list(texts), role="points", depth=ALWAYS, most=most)])
+def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
+    """The section of any document that holds its doubts, if there are any."""
+    return [Section("doubts", "Doubts", points(texts, depth=ALWAYS, most=most))] if texts else []
 
 
 def data(c: Comparison) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,26 +12,13 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.manova import ManovaResult
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.content.ranking import ARROWS
-from mlflow_mleval.report.document import (
-    ALWAYS,
-    PAGE,
-    Beside,
-    Column,
-    Document,
-    Figure,
-    Section,
-    Table,
-    Terms,
-    Text,
-    listed,
-    name,
-)
+from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Document, Figure, Section, Table, Terms, listed, name
 from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
-from mlflow_mleval.report.numerals import aligned, fixed, level, number, percent, pvalue, with_intervals
+from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, level, number, percent, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
 
 Folds = Mapping[str, FoldComparison]
@@ -66,27 +53,13 @@ def document(found: FoldComparison, provenance: Mapping[str, Any]) -> Document:
 
 
 def folds_document(found: Folds, absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any]) -> Document:
-    """What the folds of several datasets say.
-
-    Parameters
-    ----------
-    found : mapping of dataset to FoldComparison
-    absent : mapping of dataset to str
-        Why there is none.
-    notes : sequence of str
-        Doubts about the study.
-    provenance : mapping
-        What reproduces it.
-    """
+    """What the folds of several datasets say; `absent` says why a dataset has none, `notes` are doubts about the study."""
     ends = {"absent": absent, "doubts": notes, "provenance": provenance}
     return Document(
-        f"Tests over folds: {listed(found)}",
-        [_section(found, absent, alone=True), *([doubts(notes)] if notes else []), made_from(provenance)],
-        time=when(provenance),
-        data=lambda: {"over": "folds", "datasets": _records(found), **ends},
-        frames=lambda: tables(found),
-        main="fold_pairs",
-    )
+        f"Tests over folds: {listed(found)}", [_section(found, absent, alone=True), *doubts(notes), made_from(provenance)],
+        time=when(provenance), data=lambda: {"over": "folds", "datasets": _records(found), **ends},
+        frames=lambda: tables(found), main="fold_pairs",
+    )  # fmt: skip
 
 
 def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
@@ -98,36 +71,29 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
             blocks += _dataset(dataset, found, i, at)
     if len(folds) > DATASETS:
         rest = "drawn" if alone else "shown; the JSON and CSV data hold all"
-        rest = f"The first {DATASETS} of {len(folds)} datasets are {rest}."
-        blocks.append(Text([rest], role="note", depth=PAGE))
-    if absent:
-        untested = [f"{name(dataset)} was not tested: {why}" for dataset, why in absent.items()]
-        blocks.append(Text(untested, role="points", title="Not tested", **at))
+        blocks.append(doc.note(f"The first {DATASETS} of {len(folds)} datasets are {rest}."))
+    blocks += doc.points([f"{name(dataset)} was not tested: {why}" for dataset, why in absent.items()], "Not tested", **at)
     if terms := {word: text for found in folds.values() for word, text in words(found)}:
-        blocks.append(Terms(list(terms.items()), title="What these words mean, and when not to trust them"))
+        blocks.append(Terms(list(terms.items()), doc.WORDS))
     total, apart = sum(len(f.pairs) for f in folds.values()), sum(f.pairs["significant"].sum() for f in folds.values())
     hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(folds), 'dataset')}" if folds else "not tested"
-    return Section("folds", "By fold", blocks, hint=hint)
+    return Section("folds", "By fold", blocks, hint)
 
 
 def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
     where = f"over {count(found.n_folds, 'fold')} of {name(dataset)}"
     blocks: list[Any] = [
-        Text(sentences(found), title=f"On {name(dataset)}", **at),
+        doc.Text(sentences(found), title=f"On {name(dataset)}", **at),
         means_table(found, caption=f"Means {where}", key=f"fold-means-{i}", **at),
+        *doc.points(found.doubts, "Doubts about these verdicts", **at),
+        pairs_table(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at),
     ]
-    if found.doubts:
-        blocks.append(Text(found.doubts, role="points", title="Doubts about these verdicts", **at))
-    blocks.append(pairs_table(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at))
     if len(found.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
-        blocks.append(Terms(orderings(found), title=title, **at))
+        blocks.append(Terms(orderings(found), title, **at))
     if i <= DATASETS:
         blocks.append(Beside([*_scatter(dataset, found), *_learned(dataset, found)], _histograms(found)))
     return blocks
-
-
-# ---- sentences -----------------------------------------------------------------------------------------------------------
 
 
 def headline_test(found: FoldComparison) -> str:
@@ -149,14 +115,14 @@ def sentences(found: FoldComparison) -> list[str]:
 
 def _pairs(found: FoldComparison) -> str:
     table = found.pairs
-    tested, apart = int(table["pvalue"].notna().sum()), int(table["significant"].sum())
+    untested, apart = int(table["pvalue"].isna().sum()), int(table["significant"].sum())
     text = (
         f"{count(found.n_folds, 'fold')}, {count(len(found.methods), 'method')}, tested on {listed(found.measures, most=8)}"
         f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
         f"{apart} of {count(len(table), 'pair')} (Holm's correction, α = {level(found.alpha)})"
     )
-    if tested < len(table):
-        text += f"; {count(len(table) - tested, 'pair')} could not be tested"
+    if untested:
+        text += f"; {count(untested, 'pair')} could not be tested"
     if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
@@ -167,12 +133,11 @@ def _overall(found: FoldComparison) -> str:
     m = found.manova
     if m is None or len(found.methods) < 3:
         return ""
-    df1, df2 = map(number, m.df)
-    text = f"All methods together: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, "
-    text += f"F({df1}, {df2}) = {number(m.f_statistic)}, {pvalue(m.pvalue)}"
-    if found.naive_manova is not None and m.ratio is not None:
-        text += f" (not corrected: {pvalue(found.naive_manova.pvalue)})"
-    return f"{text}."
+    naive = found.naive_manova if m.ratio is not None else None
+    return (
+        f"All methods together: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, F({', '.join(map(number, m.df))}) = "
+        f"{number(m.f_statistic)}, {pvalue(m.pvalue)}{'' if naive is None else f' (not corrected: {pvalue(naive.pvalue)})'}."
+    )
 
 
 def _groups(found: FoldComparison) -> str:
@@ -183,8 +148,7 @@ def _groups(found: FoldComparison) -> str:
         largest = max(map(len, groups))
         return f"The methods form {len(groups)} groups of up to {largest} in which no two are separated: see the letters."
     alone = [g[0] for g in found.cliques if len(g) == 1]
-    apart = f" {listed(alone)} {'is' if len(alone) == 1 else 'are'} separated from all others." if alone else ""
-    return f"Not separated from each other: {'; '.join(listed(g, most=8) for g in groups)}.{apart}"
+    return f"Not separated from each other: {'; '.join(listed(g, most=8) for g in groups)}.{doc.from_all_others(alone)}"
 
 
 def _combination(found: FoldComparison) -> str:
@@ -213,51 +177,31 @@ def _normality(found: FoldComparison) -> str:
 
 def words(found: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for those that are used."""
-    rows = [
-        (
-            True,
-            "separated",
-            "The mean results of the two differ on a measure or on a combination of measures. That is no order: one may win by "
-            "one measure and lose by the other. It is about training on data like these, not about other datasets.",
-        ),
-        (True, "not separated", "Not shown to differ with so many folds; not shown to be alike either."),
-        (
-            True,
-            "carried by",
-            "The measures that differ on their own (Holm over the measures); + where the first of the pair is better by it, "
-            "− where the second is. A combination: none does alone, only together.",
-        ),
-        (
-            found.shares_training,
-            "corrected",
+    said = {
+        "separated": "The mean results of the two differ on a measure or on a combination of measures. That is no order: one may "
+        "win by one measure and lose by the other. It is about training on data like these, not about other datasets.",
+        "not separated": "Not shown to differ with so many folds; not shown to be alike either.",
+        "carried by": "The measures that differ on their own (Holm over the measures); + where the first of the pair is better "
+        "by it, − where the second is. A combination: none does alone, only together.",
+    }
+    if found.shares_training:
+        said["corrected"] = (
             "Folds share training data, so that results vary less from fold to fold than they would on new data. The variance is "
             f"widened for it (Nadeau & Bengio 2003, n_test/n_train = {number(found.protocol.ratio)}). The uncorrected test "
-            "stands beside it because the paper uses it; it calls chance a difference more often than it says.",
-        ),
-        (
-            not found.pairs["reliable"].all(),
-            NOT_TRUSTED,
-            "The assumptions do not carry the verdict on this row; the doubts say which.",
-        ),
-        (
-            found.learned is not None and len(found.measures) > 1,
-            "learned measures",
+            "stands beside it because the paper uses it; it calls chance a difference more often than it says."
+        )
+    if not found.pairs["reliable"].all():
+        said[NOT_TRUSTED] = "The assumptions do not carry the verdict on this row; the doubts say which."
+    if found.learned is not None and len(found.measures) > 1:
+        said["learned measures"] = (
             "Weights are chosen on the same folds to tell the methods apart, so Student's t on them flatters; the p-values given "
-            "hold for any choice of weights.",
-        ),
-    ]
-    return [(word, text) for used, word, text in rows if used]
-
-
-# ---- tables --------------------------------------------------------------------------------------------------------------
+            "hold for any choice of weights."
+        )
+    return list(said.items())
 
 
 def _heads(found: FoldComparison) -> list[str]:
     return [f"{m} {ARROWS[o.direction]}" for m, o in found.orderings.items()]
-
-
-def _bare(values: Iterable[float | None]) -> list[str]:
-    return [pvalue(p, bare=True) for p in values]
 
 
 def means_table(found: FoldComparison, **options: Any) -> Table:
@@ -265,13 +209,12 @@ def means_table(found: FoldComparison, **options: Any) -> Table:
     shown = found.order[:METHODS]
     first = "The best mean rank over these measures comes first." if len(found.measures) > 1 else "The best comes first."
     shared = "" if found.protocol.ratio is None else ", as wide as shared training data make it"
-    note = f"{first} Means with {100 * (1 - found.alpha):g}% intervals{shared}."
-    columns = [Column("method", shown, "<", name=True, note=note)]
+    columns = [doc.names("method", shown, note=f"{first} Means with {100 * (1 - found.alpha):g}% intervals{shared}.")]
     for i, (measure, head) in enumerate(zip(found.measures, _heads(found), strict=True)):
         means = found.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
         columns.append(Column(head, with_intervals(means.to_numpy()), keep=len(found.measures) - i))
     letters = [found.letters[m] for m in shown]
-    columns.append(Column("groups", letters, "<", name=True, note="Methods that share a letter are not separated."))
+    columns.append(doc.names("groups", letters, note="Methods that share a letter are not separated."))
     return Table(columns, len(found.methods), things="methods", **options)
 
 
@@ -281,20 +224,19 @@ def pairs_table(found: FoldComparison, **options: Any) -> Table:
     apart = np.where(shown["pvalue"].isna(), "not tested", np.where(shown["significant"], "yes", "no"))
     marked = [text if fine else f"{text} {NOT_TRUSTED}" for text, fine in zip(apart, shown["reliable"], strict=True)]
     columns = [
-        Column("method", shown["method_a"].tolist(), "<", name=True),
-        Column("against", shown["method_b"].tolist(), "<", name=True),
+        *doc.pair(shown),
         Column("Λ" if found.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
-        Column("p (Holm)", _bare(shown["pvalue_corrected"]), keep=4,
-               note=f"p: {headline_test(found)}; Holm over {count(total, 'pair')}."),
+        doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=4,
+                    note=f"p: {headline_test(found)}; Holm over {count(total, 'pair')}."),
         Column("separated", marked, "<",
                note="" if shown["reliable"].all() else f"{NOT_TRUSTED}: not to be trusted, see the doubts."),
         Column("carried by", shown["carried"].tolist(), "<",
                note="Carried by: measures that differ on their own, + where the first is better, − where the second is."),
-        Column("p", _bare(shown["pvalue"]), keep=2),
+        doc.pvalues("p", shown["pvalue"], keep=2),
     ]  # fmt: skip
     if found.shares_training and shown["naive_pvalue"].notna().any():
         note = "Uncorrected: Holm's p of the test that ignores shared training data."
-        columns.append(Column("uncorrected", _bare(shown["naive_pvalue_corrected"]), keep=3, note=note))
+        columns.append(doc.pvalues("uncorrected", shown["naive_pvalue_corrected"], keep=3, note=note))
     return Table(columns, total, things="pairs", **options)
 
 
@@ -316,20 +258,16 @@ def overview_table(folds: Folds, **options: Any) -> Table:
         "measures": [listed(f.measures, most=8) for f in found],
     }
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
-    note = f"On every dataset: {', '.join(same)}." if same else ""
     naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
     columns = [
-        Column("dataset", list(folds), "<", name=True, note=note),
+        doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
         Column("pairs separated", [f"{int(f.pairs['significant'].sum())} of {len(f.pairs)}" for f in found]),
         Column("doubt", ["" if f.pairs["reliable"].all() else NOT_TRUSTED for f in found], "<"),
         Column("uncorrected", naive, keep=2),
-        Column("MANOVA p", _bare(None if f.manova is None else f.manova.pvalue for f in found), keep=3),
+        doc.pvalues("MANOVA p", [None if f.manova is None else f.manova.pvalue for f in found], keep=3),
         *(Column(what, cells, "<", keep=1) for what, cells in tested.items() if len(set(cells)) > 1),
     ]
     return Table(columns, title="Every dataset", key="folds", things="datasets", **options)
-
-
-# ---- figures -------------------------------------------------------------------------------------------------------------
 
 
 def _shown(found: FoldComparison) -> str:
@@ -374,31 +312,20 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
         svg = fold_scatter(learned.projections[list(shown)], found.order, heads, f"Learned measures on {dataset}")
     else:
         svg = fold_histogram(learned.projections[shown[0]], found.order, heads[0])
-    columns = [Column("measure", [*learned.scaled_weights.index, "share", "p of it and those after it"], "<", name=True)]
+    columns = [doc.names("measure", [*learned.scaled_weights.index, "share", "p of it and those after it"])]
     for k in shares.index:
         cells = [*(fixed(w, 2) for w in learned.scaled_weights[k]), percent(shares[k])]
         columns.append(Column(str(k), [*cells, pvalue(learned.dimensions.loc[k, "pvalue"], bare=True)]))
     note = "Weights per standard deviation of what is left of fold and method: comparable between measures."
     weights = Table(columns, title="Weights of the learned measures", note=note, depth=PAGE)
-    return [Figure(svg, caption, weights, title="Learned measures"), _learned_tests(found)]
-
-
-def _learned_tests(found: FoldComparison) -> Table:
-    first = found.learned.shares.index[0]
+    first = shares.index[0]
     tests = found.learned_tests.query("learned == @first")
-    shown = tests.nsmallest(PAIRS, "pvalue")
-    columns = [
-        Column("method", shown["method_a"].tolist(), "<", name=True),
-        Column("against", shown["method_b"].tolist(), "<", name=True),
-        Column("difference", [*map(number, shown["mean_difference"])]),
-        Column("p (Holm)", _bare(shown["pvalue_corrected"])),
-        Column("t", [*map(number, shown["statistic"])]),
-    ]
+    least = tests.nsmallest(PAIRS, "pvalue")
+    columns = [*doc.pair(least), Column("difference", [*map(number, least["mean_difference"])]),
+               doc.pvalues("p (Holm)", least["pvalue_corrected"]), Column("t", [*map(number, least["statistic"])])]  # fmt: skip
     note = "p holds for any choice of weights, so that the choice that was made on these folds is allowed for."
-    return Table(columns, len(tests), f"Every pair on {first}", things="pairs", note=note, folded=True, depth=PAGE)
-
-
-# ---- plain data ----------------------------------------------------------------------------------------------------------
+    pairs = Table(columns, len(tests), f"Every pair on {first}", things="pairs", note=note, folded=True, depth=PAGE)
+    return [Figure(svg, caption, weights, title="Learned measures"), pairs]
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -420,27 +347,23 @@ def _record(found: FoldComparison) -> dict[str, Any]:
     return {
         "sentences": sentences(found),
         "test": headline_test(found),
-        **_named(found, "dataset", "methods", "measures", "n_folds", "protocol", "paired", "alpha", "pairs", "directions"),
+        **doc.named(found, "dataset", "methods", "measures", "n_folds", "protocol", "paired", "alpha", "pairs", "directions"),
         "means": found.means.reset_index(),
         "manova": _manova(found.manova),
         "naive_manova": _manova(found.naive_manova),
-        "orderings": {m: _named(o, "direction", "order", "groups", "letters") for m, o in found.orderings.items()},
+        "orderings": {m: doc.named(o, "direction", "order", "groups", "letters") for m, o in found.orderings.items()},
         "learned": learned and {
             "weights": learned.weights.to_dict(), "scaled_weights": learned.scaled_weights.to_dict(),
             "dimensions": learned.dimensions.to_dict(orient="index"), "tests": found.learned_tests,
-            **_named(learned, "eigenvalues", "shares"),
+            **doc.named(learned, "eigenvalues", "shares"),
         },
-        **_named(found, "posthoc", "mardia", "cliques", "letters", "excluded", "refusals", "warnings"),
+        **doc.named(found, "posthoc", "mardia", "cliques", "letters", "excluded", "refusals", "warnings"),
     }  # fmt: skip
 
 
 def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
     names = ("statistic", "pvalue", "f_statistic", "df", "design", "approximation", "ratio", "warnings")
-    return found and {**_named(found, *names), "table": found.table.to_dict(orient="index")}
-
-
-def _named(result: Any, *names: str) -> dict[str, Any]:
-    return {key: getattr(result, key) for key in names}
+    return found and {**doc.named(found, *names), "table": found.table.to_dict(orient="index")}
 
 
 def tables(folds: Folds) -> dict[str, pd.DataFrame]:

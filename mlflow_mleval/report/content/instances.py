@@ -10,11 +10,12 @@ import pandas as pd
 
 from mlflow_mleval.analysis.instance_tests import FEW, InstanceTests
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Text, listed, name
-from mlflow_mleval.report.numerals import pvalue, with_intervals
+from mlflow_mleval.report.numerals import with_intervals
 
 #: Rows of a table on a terminal, and on a page.
 ROWS, ALL_ROWS = 30, 500
@@ -38,8 +39,7 @@ def instances_document(
               "doubts": notes, "provenance": provenance}  # fmt: skip
     return Document(
         f"Tests over instances: {listed(found)}",
-        [Section("instances", "Over instances", [*shown]), *([doubts([*lost, *notes])] if lost or notes else []),
-         made_from(provenance)],
+        [Section("instances", "Over instances", [*shown]), *doubts([*lost, *notes]), made_from(provenance)],
         time=when(provenance), data=lambda: record, main="instances",
         frames=lambda: {"instances": pd.concat({d: tests.table for d, tests in found.items()}, names=["dataset"]).reset_index(0)},
     )  # fmt: skip
@@ -61,12 +61,11 @@ def data(tests: InstanceTests) -> dict[str, Any]:
 
 
 def _blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None) -> list[Any]:
-    of, said = f" of {name(dataset)}" if dataset is not None else "", tests.verdict(name)
-    title = f"On {name(dataset)}" if dataset is not None else ""
+    of, title = ("", "") if dataset is None else (f" of {name(dataset)}", f"On {name(dataset)}")
+    said = tests.verdict(name)
     blocks = [Text([said[:1].upper() + said[1:]], title=title, depth=ALWAYS),
               _table(tests, f"instances-{key}", f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}")]  # fmt: skip
-    warned = Text(tests.warnings, role="points", title=f"Doubts about these verdicts{of}", depth=ALWAYS)
-    return [*blocks, warned] if tests.warnings else blocks
+    return [*blocks, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=ALWAYS)]
 
 
 def _table(tests: InstanceTests, key: str, caption: str) -> Table:
@@ -75,21 +74,18 @@ def _table(tests: InstanceTests, key: str, caption: str) -> Table:
     few = rows["wins"] + rows["losses"] <= FEW
     apart = [("yes" if s else "no") + (f" {NOT_TRUSTED}" if f else "") for s, f in zip(rows["significant"], few, strict=True)]
     counts = zip(rows["wins"], rows["ties"], rows["losses"], strict=True)
-    sign, ranks, permutation = ([pvalue(p, bare=True) for p in rows[f"{test}_corrected"]]
-                                for test in ("sign", "wilcoxon", "permutation"))  # fmt: skip
     columns = [
-        Column("method", [*map(str, rows["method_a"])], "<", name=True),
-        Column("against", [*map(str, rows["method_b"])], "<", name=True),
+        *doc.pair(rows),
         Column("measure", [*rows["measure"]], "<"),
         Column("mean difference", with_intervals(rows[["mean_difference", "low", "high"]].to_numpy()), keep=3,
                note="Mean difference: positive where the first is better, with an interval that is not corrected."),
-        Column("permutation", permutation, keep=5,
-               note="p-values are corrected for the number of pairs and measures; permutation decides "
-               f"({tests.n_resamples:,} draws, seed {tests.seed})."),
+        doc.pvalues("permutation", rows["permutation_corrected"], keep=5,
+                    note="p-values are corrected for the number of pairs and measures; permutation decides "
+                    f"({tests.n_resamples:,} draws, seed {tests.seed})."),
         Column("separated", apart, "<",
                note=f"{NOT_TRUSTED}: so few instances differ that they say little." if few.any() else ""),
         Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in counts], keep=4),
-        Column("sign", sign, keep=1),
-        Column("signed rank", ranks, keep=2),
+        doc.pvalues("sign", rows["sign_corrected"], keep=1),
+        doc.pvalues("signed rank", rows["wilcoxon_corrected"], keep=2),
     ]  # fmt: skip
     return Table(columns, len(tests.table), caption=caption, key=key, depth=ALWAYS, most=ROWS)

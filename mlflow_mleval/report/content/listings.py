@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.measures.registry import MEASURES, SETS, Measure
 from mlflow_mleval.naming import count, some
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content import run
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Terms, Text, listed, name
@@ -34,7 +35,7 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
     sections = [
         Section("study", "Study", [Terms(_facts(study), depth=ALWAYS)]),
         *([Section("results", "Results by dataset", [_grid(study)])] if study.gaps() else []),
-        *(Section(title.lower().replace(" ", "-"), title, [Text(texts, role="points", depth=ALWAYS)])
+        *(Section(title.lower().replace(" ", "-"), title, doc.points(texts, depth=ALWAYS))
           for title, texts in points.items() if texts),
         *([Section("runs", "Runs", [_rows(runs)])] if len(runs) else []),
         *([made_from(provenance)] if provenance else []),
@@ -47,15 +48,12 @@ def data(study: Study) -> dict[str, Any]:
     """What JSON holds."""
     runs = study.runs.astype(object).where(study.runs.notna(), None)
     return {
-        "methods": study.methods,
-        "datasets": study.datasets,
+        **doc.named(study, "methods", "datasets"),
         "measures": [{"name": m, "direction": study.directions[m]} for m in study.measures],
         "gaps": [{"dataset": d, "method": m} for d, m in study.gaps()],
         "folds": None if study.folds is None else int(study.folds.groupby(level=[0, 1]).size().max()),
         "runs": json.loads(runs.to_json(orient="records", date_format="iso")),
-        "excluded": study.excluded,
-        "notes": study.notes,
-        "source": study.source,
+        **doc.named(study, "excluded", "notes", "source"),
     }
 
 
@@ -89,7 +87,7 @@ def _grid(study: Study) -> Table:
     used = [f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()]
     marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]
     columns = [
-        Column("dataset", study.datasets, "<", name=True),
+        doc.names("dataset", study.datasets),
         Column("there", [f"{len(methods) - len(missing)} of {len(methods)}" for missing in lost]),
         Column("results", marks, "<", keep=1, note=f"{', '.join(['● there', *used])}."),
         Column("missing", [some(missing) for missing in lost], "wrap"),
@@ -104,11 +102,9 @@ def _texts(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _rows(runs: pd.DataFrame) -> Table:
     """One row a run; where room lacks, it keeps method and dataset longest, then what comes first."""
-    columns = [
-        Column(c, [*runs[c].head(ROWS)], "<", keep=0 if c in ("dataset", "method") else len(runs.columns) - i,
-               name=c in ("dataset", "method"))
-        for i, c in enumerate(runs)
-    ]  # fmt: skip
+    first = ("dataset", "method")
+    columns = [Column(c, [*runs[c].head(ROWS)], "<", keep=0 if c in first else len(runs.columns) - i, name=c in first)
+               for i, c in enumerate(runs)]  # fmt: skip
     return Table(columns, len(runs), things="runs")
 
 
@@ -122,10 +118,8 @@ def measures_document() -> Document:
         tables.append(Table([*columns], title=f"{family} ({source})", depth=ALWAYS, most=len(rows)))
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = "Any other metric works once its direction is declared: --min NAME or --max NAME."
-    frame = pd.DataFrame([(m.name, m.direction, span, m.family, m.source, m.summary) for m, span in known],
-                         columns=["name", "better", "range", "family", "source", "definition"])  # fmt: skip
-    record = [{"name": m.name, "direction": m.direction, "low": m.range[0], "high": m.range[1], "family": m.family,
-               "source": m.source, "definition": m.summary} for m in MEASURES.values()]  # fmt: skip
+    frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])
+    record = [{**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)} for m, _ in known]
     first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
     return Document(
         "Measures",
@@ -135,20 +129,16 @@ def measures_document() -> Document:
     )  # fmt: skip
 
 
-def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
-    """One Evaluation in short: its measures, and what to know beside its own warnings.
+def _origin(m: Measure) -> dict[str, str]:
+    return {"family": m.family, "source": m.source, "definition": m.summary}
 
-    Parameters
-    ----------
-    ev : Evaluation
-    about : mapping of str to str
-        What was evaluated, and where it is: method, dataset, run_id.
-    notes : sequence of str
-    """
+
+def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
+    """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset, run_id."""
     report = run.RunReport.of(ev, about["method"], about["dataset"])
     facts = Terms([*((key, name(text)) for key, text in about.items()), ("size", ", ".join(report.size))], depth=ALWAYS)
     sections = [Section("evaluation", "Evaluation", [facts]), run.measures(report)]
     if told := [*report.doubts(), *notes]:
-        sections.append(Section("notes", "Notes", [Text(told, role="points", depth=ALWAYS)]))
+        sections.append(Section("notes", "Notes", doc.points(told, depth=ALWAYS)))
     return Document(report.title, sections, data=lambda: {**about, **run.data(report), "warnings": [*ev.warnings, *notes]},
                     frames=lambda: run.frames(report), main="measures")  # fmt: skip

@@ -8,12 +8,13 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import only_best
-from mlflow_mleval.report.content.ranking import ARROWS, grid
-from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section, Table, Text, listed, name
+from mlflow_mleval.report.content.ranking import grid
+from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table, Text, decimals, listed, name, names, pvalues
 from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.gaia import gaia
-from mlflow_mleval.report.numerals import fixed, number, pvalue
+from mlflow_mleval.report.numerals import ARROWS, fixed, number
 from mlflow_mleval.report.svg import TOP
 
 KEYS = {
@@ -37,9 +38,8 @@ def section(c: Comparison) -> Section:
         left = [_correlation(c), _without(c)]
         hint += f", {len(c.redundancy.kept)} of them kept at correlation {c.redundancy.max_correlation:g}"
     else:
-        why = c.absent.get("redundancy", "not asked for")
-        left = [Text([f"Redundancy of measures was not examined: {why}."], role="note", depth=PAGE)]
-    blocks: list[Any] = [_by_measure(c), Beside(left, [_plane(c)] if c.plane is not None else [])]
+        left = [doc.note(f"Redundancy of measures was not examined: {c.absent.get('redundancy', 'not asked for')}.")]
+    blocks: list[Any] = [_by_measure(c), doc.Beside(left, [_plane(c)] if c.plane is not None else [])]
     if len(c.study.measures) > 1:
         blocks += [_flows(c), _agreement(c)]
     return Section("measures", "Measures", blocks, hint=hint)
@@ -48,15 +48,13 @@ def section(c: Comparison) -> Section:
 def data(c: Comparison) -> dict[str, Any]:
     """What JSON holds."""
     r = c.redundancy
-    names = ("kept", "dropped", "groups", "warnings")
     return {
         "weights": c.fusion.weights.to_dict(orient="index"),
         "measures": c.measures,
         "concordance": c.concordance.to_dict(orient="index"),
         "redundancy": r and {
-            "threshold": r.max_correlation, **{key: getattr(r, key) for key in names},
-            "correlation": r.correlation.to_dict(orient="index"),
-            "ranking": r.ranking.rename_axis("method").reset_index(),
+            "threshold": r.max_correlation, **doc.named(r, "kept", "dropped", "groups", "warnings"),
+            "correlation": r.correlation.to_dict(orient="index"), "ranking": r.ranking.rename_axis("method").reset_index(),
         },
     }  # fmt: skip
 
@@ -77,15 +75,12 @@ def _heads(c: Comparison, measures: pd.Index) -> list[str]:
 def _by_measure(c: Comparison) -> Table:
     weights, found = c.fusion.weights.mean(), c.measure_tests
     columns = [
-        Column("measure", list(found.index), "<", name=True),
-        Column("better", [_arrow(c, m) for m in found.index], "^"),
-        Column("weight", [fixed(weights[m], 3) for m in found.index], tip="mean over datasets"),
-        Column("leader", found["leader"].tolist(), "<", name=True),
-        Column("its mean rank", [fixed(r, 2) for r in found["mean_rank"]]),
-        Column("Friedman p", [pvalue(p, bare=True) for p in found["friedman_pvalue"]]),
-        Column("Iman–Davenport p", [pvalue(p, bare=True) for p in found["iman_davenport_pvalue"]]),
-        Column("τ with fused", [fixed(t, 2) for t in c.concordance.loc[FUSED, found.index]],
-               tip="Kendall's tau between the ranking by this measure and the fused one"),
+        names("measure", found.index), Column("better", [_arrow(c, m) for m in found.index], "^"),
+        decimals("weight", weights[found.index], 3, tip="mean over datasets"), names("leader", found["leader"]),
+        decimals("its mean rank", found["mean_rank"], 2), pvalues("Friedman p", found["friedman_pvalue"]),
+        pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
+        decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2,
+                 tip="Kendall's tau between the ranking by this measure and the fused one"),
     ]  # fmt: skip
     note = (
         "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1). "
@@ -114,22 +109,18 @@ def _correlation(c: Comparison) -> Figure:
 def _without(c: Comparison) -> Table | Text:
     r = c.redundancy
     if r.dropped.empty:
-        text = "Nothing is redundant at this threshold, so the filter keeps the ranking as it is."
-        return Text([text], role="note", depth=PAGE)
+        return doc.note("Nothing is redundant at this threshold, so the filter keeps the ranking as it is.")
     shown = r.ranking.iloc[:TOP]
     columns = [
-        Column("method", list(shown.index), "<", name=True),
-        Column("mean rank", [fixed(x, 2) for x in shown["mean_rank"]]),
-        Column("place", [number(x) for x in shown["rank"]]),
-        Column("mean rank without", [fixed(x, 2) for x in shown["mean_rank_without"]]),
-        Column("place without", [number(x) for x in shown["rank_without"]]),
-        Column("moves", [_moved(x) for x in shown["rank"] - shown["rank_without"]]),
-        Column("mean change", [fixed(x, 2) for x in shown["mean_change"]],
-               tip="mean over datasets of the absolute change of rank"),
+        names("method", shown.index),
+        decimals("mean rank", shown["mean_rank"], 2), Column("place", [*map(number, shown["rank"])]),
+        decimals("mean rank without", shown["mean_rank_without"], 2),
+        Column("place without", [*map(number, shown["rank_without"])]),
+        Column("moves", [*map(_moved, shown["rank"] - shown["rank_without"])]),
+        decimals("mean change", shown["mean_change"], 2, tip="mean over datasets of the absolute change of rank"),
     ]  # fmt: skip
-    note = (
-        f"Left out: {listed(r.dropped['measure'], 12)}. Mean change: average over datasets of how many ranks the method moves."
-    )
+    left = listed(r.dropped["measure"], 12)
+    note = f"Left out: {left}. Mean change: average over datasets of how many ranks the method moves."
     title = f"The ranking by the {count(len(r.kept), 'measure')} that the filter keeps"
     return Table(columns, len(r.ranking), title=title, note=note, things="methods", depth=PAGE)
 

@@ -13,22 +13,9 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.profile_comparison import WHERE, ProfileComparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import (
-    ALWAYS,
-    PAGE,
-    Beside,
-    Column,
-    Document,
-    Figure,
-    Section,
-    Table,
-    Terms,
-    Text,
-    joined,
-    listed,
-    name,
-)
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Text, joined, listed, name
 from mlflow_mleval.report.figures.fold_scatter import DETAILED
 from mlflow_mleval.report.figures.profile_lines import NAMED, SUMMARIES, awareness_strips, profile_lines, ratio_panels
 from mlflow_mleval.report.numerals import aligned, fixed, level, number
@@ -71,35 +58,31 @@ def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Documen
     return Document(
         f"Loss profiles of {count(len(methods), 'method')} on {count(len(found.datasets), 'dataset')}",
         [_section(found, {"depth": ALWAYS}), made_from(provenance)],
-        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}",
-        time=when(provenance),
+        about=f"{KINDS[o['kind']]} · {o['family']} family · {listed(found.datasets)}", time=when(provenance),
         data=lambda: {"profiles": _record(found), "provenance": provenance},
-        frames=lambda: {"profile_patterns": found.patterns, **found.frames},
-        main="profile_patterns",
-    )
+        frames=lambda: {"profile_patterns": found.patterns, **found.frames}, main="profile_patterns",
+    )  # fmt: skip
 
 
 def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
     datasets = found.datasets
     blocks: list[Any] = [Text(sentences(found), role="flow", **at)]
-    if notes := [*found.warnings, *_missing(found)]:
-        blocks.append(Text(notes, role="points", title="Doubts", most=NOTES, **at))
+    blocks += doc.points([*found.warnings, *_missing(found)], "Doubts", most=NOTES, **at)
     if len(found.ratios):
         pairs = pairs_table(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
         pairs = replace(pairs, title="", caption="Who is ahead where along the loss profiles", key="profiles", **at)
         blocks += [Text((), title="Every pair", depth=PAGE), pairs]
     strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
     aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
-    blocks.append(Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)]))
+    blocks.append(doc.Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)]))
     for dataset in datasets[:DATASETS]:
         blocks += _dataset(found, dataset)
     if len(datasets) > DATASETS:
-        rest = f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."
-        blocks.append(Text([rest], role="note", depth=PAGE))
-    blocks.append(Terms(words(found), title="What these words mean, and when not to trust them"))
+        blocks.append(doc.note(f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."))
+    blocks.append(doc.Terms(words(found), doc.WORDS))
     hint = f"{count(len(found.crossings), 'change')} of order on {count(len(datasets), 'dataset')}"
-    return Section("profiles", "Loss profiles", blocks, hint=hint)
+    return Section("profiles", "Loss profiles", blocks, hint)
 
 
 def _dataset(found: ProfileComparison, dataset: str) -> list[Any]:
@@ -120,7 +103,7 @@ def _dataset(found: ProfileComparison, dataset: str) -> list[Any]:
     if alone or len(methods) < 2:
         return [figure]
     pairs, said = replace(dataset_table(found, dataset), depth=PAGE), crossings(found, dataset)[:TOLD_HERE]
-    return [Beside([figure], [*([Text(said, depth=PAGE)] if said else []), pairs])]
+    return [doc.Beside([figure], [*([Text(said, depth=PAGE)] if said else []), pairs])]
 
 
 def _ratios(found: ProfileComparison) -> list[Figure]:
@@ -151,9 +134,6 @@ def _strips(found: ProfileComparison) -> Figure:
         caption += f" The flattest {TOP} of {len(order):,} methods."
     svg = awareness_strips(found.shared_awareness, order, letters, "Awareness of dependence")
     return Figure(svg, caption, title="Awareness of dependence by dataset")
-
-
-# ---- sentences -----------------------------------------------------------------------------------------------------------
 
 
 def sentences(found: ProfileComparison) -> list[str]:
@@ -245,15 +225,14 @@ def _span(first: float, last: float, symbol: str, ends: tuple[float, float]) -> 
     >>> [_span(a, b, "k", (1, 14)) for a, b in ((1, 14), (1, 4), (12, 14), (5, 8), (3, 3))]
     ['for every k', 'up to k = 4', 'from k = 12', 'for k = 5 to 8', 'at k = 3']
     """
+    low, high = f"{symbol} = {number(first, 3)}", number(last, 3)
     if first == last:
-        return f"at {symbol} = {number(first, 3)}"
+        return f"at {low}"
     if (first, last) == ends:
         return f"for every {symbol}"
     if first == ends[0]:
-        return f"up to {symbol} = {number(last, 3)}"
-    if last == ends[1]:
-        return f"from {symbol} = {number(first, 3)}"
-    return f"for {symbol} = {number(first, 3)} to {number(last, 3)}"
+        return f"up to {symbol} = {high}"
+    return f"from {low}" if last == ends[1] else f"for {low} to {high}"
 
 
 def _claims(found: ProfileComparison) -> str:
@@ -264,8 +243,7 @@ def _claims(found: ProfileComparison) -> str:
     apart = {(row.dataset, frozenset((row.better, row.worse))) for row in found.claims.itertuples()}
     if not apart:
         return f"The folds separate none of {total} anywhere along the profile (α = {alpha})."
-    several = len(found.datasets) > 1
-    by, over = (" by dataset", "parameters, pairs and datasets") if several else ("", "parameters and pairs")
+    by, over = ("", "parameters and pairs") if len(found.datasets) == 1 else (" by dataset", "parameters, pairs and datasets")
     return (
         f"Somewhere along the profile the folds separate {len(apart):,} of {total}{by}; the chance that any of these claims is "
         f"wrong, over all {over}, is at most {alpha}."
@@ -305,8 +283,7 @@ def _awareness(found: ProfileComparison) -> list[str]:
     text += f"(by {fixed(slope.iloc[0], 3)}{mean}), {listed(steep)} most ({fixed(slope.iloc[-1], 3)})"
     gain = means["relative_gain"].dropna()
     if len(gain):
-        best = f"{name(gain.idxmax())} gathers its errors most (relative gain {fixed(gain.max(), 3)})"
-        text += f"; for its level {best}"
+        text += f"; for its level {name(gain.idxmax())} gathers its errors most (relative gain {fixed(gain.max(), 3)})"
     tests = {NAMES[s]: test for s, test in found.awareness_tests.items() if test is not None}
     alike: dict[str, list[str]] = {}
     for summary, test in tests.items():
@@ -324,10 +301,7 @@ def _awareness(found: ProfileComparison) -> list[str]:
 
 def _missing(found: ProfileComparison) -> list[str]:
     """What there is not, with the reason, what shares one together."""
-    heads = {
-        "across": "Not tested over the datasets", "awareness_tests": "Not tested over the datasets",
-        "tests": "Not tested over folds",
-    }  # fmt: skip
+    heads = dict.fromkeys(("across", "awareness_tests"), "Not tested over the datasets") | {"tests": "Not tested over folds"}
     reasons: dict[tuple[str, str], list[str]] = {}
     for key, reason in found.absent.items():
         part, _, rest = key.partition(".")
@@ -341,46 +315,28 @@ def _missing(found: ProfileComparison) -> list[str]:
 def words(found: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
     symbol, alpha = SYMBOLS[found.options["family"]], level(found.options["alpha"])
-    parameter = {
+    said = {
         "k": "k labels have to be right together for a prediction to count: k = 1 is the Hamming loss, k = K the subset 0/1 "
         "loss.",
         "α": "The larger α, the more it counts to have many labels right together: α = 1 is the Hamming loss, and for large α it "
         "comes near the subset 0/1 loss.",
+        "ratio": "The loss of the second method over that of the first, so that above 1 the first is better. Where the line "
+        "falls, the second gains while more labels have to be right together: it is the more aware of their dependence. Trust it "
+        "little where both losses are near 0, for then a few instances decide; and a ratio does not say how large the difference "
+        "is.",
+        "crossing": "Where the two mean profiles are equal, between the parameters that were computed. Two lines that run close "
+        "cross by chance: only where a certain stretch lies on either side does the order change for certain.",
+        "certain, sure": f"Tested at every {symbol} over folds, allowing for training data that they share, and corrected for "
+        f"all {symbol}, pairs and datasets: the chance that any claim is wrong is at most {alpha}. It is about training on data "
+        "like these, not about other datasets.",
+        "slope": "Subset 0/1 loss less Hamming loss; 0 is flat. A method that is always wrong is flat, too: read it with the "
+        "level.",
+        "area": "Mean loss along the profile; it grows with the level and with the slope.",
+        "relative gain": "How far the area lies below the largest that the same Hamming loss allows: 1 where all errors fall on "
+        "the same instances, 0 where they spread as evenly as they can.",
     }
-    sure = (
-        f"Tested at every {symbol} over folds, allowing for training data that they share, and corrected for all {symbol}, pairs "
-        f"and datasets: the chance that any claim is wrong is at most {alpha}. It is about training on data like these, not "
-        "about other datasets."
-    )
-    return [
-        (symbol, parameter[symbol]),
-        (
-            "ratio",
-            "The loss of the second method over that of the first, so that above 1 the first is better. Where the line falls, "
-            "the second gains while more labels have to be right together: it is the more aware of their dependence. Trust it "
-            "little where both losses are near 0, for then a few instances decide; and a ratio does not say how large the "
-            "difference is.",
-        ),
-        (
-            "crossing",
-            "Where the two mean profiles are equal, between the parameters that were computed. Two lines that run close cross by "
-            "chance: only where a certain stretch lies on either side does the order change for certain.",
-        ),
-        *([("certain, sure", sure)] if found.ratios["significant"].any() else []),
-        (
-            "slope",
-            "Subset 0/1 loss less Hamming loss; 0 is flat. A method that is always wrong is flat, too: read it with the level.",
-        ),
-        ("area", "Mean loss along the profile; it grows with the level and with the slope."),
-        (
-            "relative gain",
-            "How far the area lies below the largest that the same Hamming loss allows: 1 where all errors fall on the same "
-            "instances, 0 where they spread as evenly as they can.",
-        ),
-    ]
-
-
-# ---- tables --------------------------------------------------------------------------------------------------------------
+    idle = {*SYMBOLS.values()} - {symbol} | (set() if found.ratios["significant"].any() else {"certain, sure"})
+    return [(word, text) for word, text in said.items() if word not in idle]
 
 
 def pairs_table(found: ProfileComparison) -> Table:
@@ -390,8 +346,7 @@ def pairs_table(found: ProfileComparison) -> Table:
     counts = {kind: shown[kind].astype(str).tolist() for kind in WHERE}
     spans = ["" if low != low else _positions(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)]
     columns = [
-        Column("method", shown["method"].tolist(), "<", name=True),
-        Column("against", shown["against"].tolist(), "<", name=True),
+        *doc.pair(shown, "method", "against"),
         Column("ahead", counts["ahead"], keep=3, note="Numbers of datasets. Ahead, behind: throughout."),
         Column("overtaken", counts["overtaken"], note=f"Overtaken, overtakes: at large {symbol}."),
         Column("overtakes", counts["overtakes"]),
@@ -420,12 +375,9 @@ def dataset_table(found: ProfileComparison, dataset: str) -> Table:
         more = f" and {row.crossings - 1} more" if row.crossings > 1 else ""
         return "equal" if row.tied else f"{_at(found, dataset, row.parameter)}{more}" if row.crossings else "never"
 
-    columns = [
-        Column(f"ahead at small {symbol}", shown["method"].tolist(), "<", name=True),
-        Column("against", shown["against"].tolist(), "<", name=True),
-        Column("overtaken above", [*map(where, shown.itertuples())], "<",
-               note="Overtaken above: where the mean profiles cross."),
-    ]  # fmt: skip
+    note = "Overtaken above: where the mean profiles cross."
+    columns = [doc.names(f"ahead at small {symbol}", shown["method"]), doc.names("against", shown["against"]),
+               Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note)]  # fmt: skip
     if found.tested_on(dataset):
         better, worse = ([certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]
                          for i, j in (("method", "against"), ("against", "method")))  # fmt: skip
@@ -440,8 +392,8 @@ def curves_table(found: ProfileComparison, dataset: str) -> Table:
     losses = found.curves.xs(dataset, level="dataset")["loss"].unstack("parameter").loc[methods[:METHODS]]
     at = np.unique(np.linspace(0, losses.shape[1] - 1, min(losses.shape[1], POINTS)).round().astype(int))
     symbol = SYMBOLS[found.options["family"]]
-    columns = [Column("method", losses.index.tolist(), "<", name=True)]
-    columns += [Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3)) for i in at]
+    columns = [Column(f"{symbol} = {number(losses.columns[i], 3)}", aligned(losses.iloc[:, i], 3)) for i in at]
+    columns.insert(0, doc.names("method", losses.index))
     return Table(columns, len(methods), "In numbers", things="methods", folded=True, depth=PAGE)
 
 
@@ -450,7 +402,7 @@ def awareness_table(found: ProfileComparison) -> Table:
     means, letters = found.awareness_means, found.awareness_letters
     shown = means.head(METHODS)
     heads = {"hamming": "Hamming ↓", "subset": "subset 0/1 ↓", **{s: f"{NAMES[s]} {arrow}" for s, arrow in SUMMARIES.items()}}
-    columns = [Column("method", list(shown.index), "<", name=True)]
+    columns = [doc.names("method", shown.index)]
     for summary, head in heads.items():
         cells, marks = aligned(shown[summary], 3), letters.get(summary, {})
         if marks:
@@ -470,9 +422,6 @@ def awareness_table(found: ProfileComparison) -> Table:
     return Table(columns, len(means), "", caption, "awareness", "methods", note, most=15)
 
 
-# ---- plain data ----------------------------------------------------------------------------------------------------------
-
-
 def data(c: Comparison) -> dict[str, Any]:
     """What JSON holds."""
     return {"profiles": c.profiles and _record(c.profiles)}
@@ -485,12 +434,10 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 def _record(found: ProfileComparison) -> dict[str, Any]:
     """A comparison of profiles as plain data; tables as lists of rows."""
-    tests = {summary: test and {"pairs": test.table, "n_datasets": test.n_datasets, "correction": test.correction}
+    tests = {summary: test and {"pairs": test.table, **doc.named(test, "n_datasets", "correction")}
              for summary, test in found.awareness_tests.items()}  # fmt: skip
     return {
-        "sentences": sentences(found),
-        "across": None,
+        "sentences": sentences(found), "across": None,
         **{key.removeprefix("profile_"): frame for key, frame in found.frames.items()},
-        "awareness_tests": tests,
-        **{key: getattr(found, key) for key in ("n_labels", "absent", "warnings", "options")},
-    }
+        "awareness_tests": tests, **doc.named(found, "n_labels", "absent", "warnings", "options"),
+    }  # fmt: skip

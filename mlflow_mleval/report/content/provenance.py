@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content.ranking import ARROWS
+from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.run import definitions
 from mlflow_mleval.report.content.verdict import CORRECTIONS, PREFERENCES, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
 from mlflow_mleval.report.numerals import level, number
@@ -35,39 +35,36 @@ def section(c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] |
     again = [Text([command], role="pre", title="To make this report again", depth=PAGE)] if command else []
     facts = _facts(provenance, run_ids)
     bibtex = "\n\n".join(r.bibtex for r in bibliography(c))
+    ids = Text(["\n".join(run_ids)], role="pre", title=f"Run ids ({len(run_ids)})", folded=True, depth=PAGE)
+    said = verdict(c) if said is None else said
+    rests = [Column("sentence of the verdict", [s.text for s in said], "wrap"),
+             Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap")]  # fmt: skip
     blocks: list[Any] = [
         *made_from(provenance).blocks,
         Beside([Terms(_choices(c), title="Choices")], [*again, *([Terms(facts, title="Made from")] if facts else [])]),
-        _rests_on(verdict(c) if said is None else said),
-        _definitions(c),
-        _measures(c),
+        Table(rests, title="What the verdict rests on", depth=PAGE),
+        _used(c),
+        definitions({m: c.study.directions[m] for m in c.study.measures}),
         Text([bibtex], role="pre", title="Sources as BibTeX", folded=True, depth=PAGE),
+        *([ids] if run_ids else []),
     ]
-    if run_ids:
-        ids = Text(["\n".join(run_ids)], role="pre", title=f"Run ids ({len(run_ids)})", folded=True, depth=PAGE)
-        blocks.append(ids)
     return Section("provenance", "Methods and provenance", blocks, hint="every choice, its source, and what reproduces it")
 
 
 def made_from(provenance: Mapping[str, Any]) -> Section:
     """What reproduces a document, in a line."""
-    line = origin(provenance)
-    return Section("provenance", "Made from", [Text([line], role="note", depth=ALWAYS)] if line else [])
-
-
-def origin(provenance: Mapping[str, Any]) -> str:
-    """What reproduces it; the JSON and HTML reports list the runs too."""
-    runs, experiments = provenance.get("run_ids"), provenance.get("experiments")
-    parts = [
-        f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}" if runs else "",
-        f"in {provenance['tracking_uri']}" if provenance.get("tracking_uri") else "",
-    ]
-    rest = [f"{key} {provenance[key]}" for key in ("filter", "policy", "seed") if provenance.get(key) not in (None, "")]
+    runs, experiments, uri = (provenance.get(key) for key in ("run_ids", "experiments", "tracking_uri"))
+    selected = f"{count(len(runs), 'run')}{f' of {listed(experiments)}' if experiments else ''}" if runs else ""
     version = (provenance.get("versions") or {}).get("mlflow-mleval")
-    rest += [f"mlflow-mleval {version}"] if version else []
-    rest += [str(provenance["time"])] if provenance.get("time") else []
-    rest += [f"command: {provenance['command']}"] if provenance.get("command") else []
-    return "; ".join(filter(None, [" ".join(filter(None, parts)), *rest]))
+    parts = [
+        " ".join(filter(None, [selected, f"in {uri}" if uri else ""])),
+        *(f"{key} {provenance[key]}" for key in ("filter", "policy", "seed") if provenance.get(key) not in (None, "")),
+        f"mlflow-mleval {version}" if version else "",
+        str(provenance.get("time") or ""),
+        f"command: {provenance['command']}" if provenance.get("command") else "",
+    ]
+    line = "; ".join(filter(None, parts))
+    return Section("provenance", "Made from", [doc.note(line, ALWAYS)] if line else [])
 
 
 def when(provenance: Mapping[str, Any]) -> str:
@@ -77,11 +74,10 @@ def when(provenance: Mapping[str, Any]) -> str:
 
 def data(c: Comparison) -> dict[str, Any]:
     """What JSON holds, but for the provenance."""
-    study = c.study
-    filled = [{"dataset": dataset, "method": method} for dataset, method in study.filled]
-    names = ("methods", "datasets", "measures", "missing", "runs")
-    values = study.values.rename_axis(["dataset", "method"]).reset_index()
-    return {"study": {**{key: getattr(study, key) for key in names}, "filled": filled, "values": values}, "options": c.options}
+    filled = [{"dataset": dataset, "method": method} for dataset, method in c.study.filled]
+    values = c.study.values.rename_axis(["dataset", "method"]).reset_index()
+    known = doc.named(c.study, "methods", "datasets", "measures", "missing", "runs")
+    return {"study": {**known, "filled": filled, "values": values}, "options": c.options}
 
 
 def _choices(c: Comparison) -> list[tuple[str, str]]:
@@ -124,29 +120,11 @@ def _facts(provenance: Mapping[str, Any], run_ids: list[str]) -> list[tuple[str,
     return [*rows, ("runs", number(len(run_ids)))] if run_ids else rows
 
 
-def _rests_on(said: list[Sentence]) -> Table:
-    columns = [Column("sentence of the verdict", [s.text for s in said], "wrap"),
-               Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap")]  # fmt: skip
-    return Table(columns, title="What the verdict rests on", depth=PAGE)
-
-
-def _definitions(c: Comparison) -> Table:
-    used = list(methods_used(c))
+def _used(c: Comparison) -> Table:
+    methods, lines, sources = zip(*methods_used(c), strict=True)
     columns = [
-        Column("method", [method for method, _, _ in used], "<"),
-        Column("what it does", [f"{line}." for _, line, _ in used], "wrap"),
-        Column("after", ["; ".join(s.cite for s in sources) for _, _, sources in used], "wrap"),
+        Column("method", methods, "<"),
+        Column("what it does", [f"{line}." for line in lines], "wrap"),
+        Column("after", ["; ".join(source.cite for source in cited) for cited in sources], "wrap"),
     ]
     return Table(columns, title="What was computed", depth=PAGE)
-
-
-def _measures(c: Comparison) -> Table:
-    known = [MEASURES.get(m) for m in c.study.measures]
-    unknown = "not known here; its direction was declared by the user"
-    columns = [
-        Column("measure", c.study.measures, "<", name=True),
-        Column("better", [ARROWS[c.study.directions[m]] for m in c.study.measures], "^"),
-        Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
-        Column("after", [m.source if m else "" for m in known], "wrap"),
-    ]
-    return Table(columns, title="What the measures are", folded=True, depth=PAGE)

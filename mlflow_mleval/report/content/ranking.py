@@ -12,14 +12,14 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.paired import mean_intervals
 from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.verdict import choices
-from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Table, Text, listed, name
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Table, listed, name
 from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
-from mlflow_mleval.report.numerals import aligned, fixed, number, with_intervals
+from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, number, with_intervals
 
 #: Rows of a table of methods.
 METHODS = 100
-ARROWS = {"min": "↓", "max": "↑"}
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 KEYS = {
@@ -44,12 +44,12 @@ def section(c: Comparison) -> Section:
     if len(c.order) > METHODS:
         mean = c.ranks.mean()[c.order[METHODS:]]
         words = f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to {number(mean.iloc[-1])}: "
-        blocks.append(Text([words + listed(mean.index, 12) + "."], role="note", depth=PAGE))
+        blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
     if len(c.ranks) > 1:
         frame = c.ranks[c.order[:METHODS]].T
         blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, title="Rank on each dataset"))
     if c.on == FUSED:
-        blocks.append(Text([_partial_order(c)], role="note", depth=PAGE))
+        blocks.append(doc.note(_partial_order(c)))
     return Section("ranking", "Ranking", blocks)
 
 
@@ -71,9 +71,8 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 def grid(frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any) -> Table:
     """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
-    values = frame.to_numpy()
-    shown = [Column(text, [cell(v) for v in values[:, j]]) for j, text in enumerate(columns)]
-    return Table([Column(head, list(map(str, frame.index)), "<", name=True), *shown], **{"folded": True, "depth": PAGE} | options)
+    shown = [Column(text, [*map(cell, values)]) for text, values in zip(columns, frame.to_numpy().T, strict=True)]
+    return Table([doc.names(head, frame.index), *shown], **{"folded": True, "depth": PAGE} | options)
 
 
 def _ranking(c: Comparison) -> Table:
@@ -82,7 +81,7 @@ def _ranking(c: Comparison) -> Table:
     mean = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
     columns = [
         Column("#", shown["position"].astype(str).tolist()),
-        Column("method", methods.tolist(), "<", name=True),
+        doc.names("method", methods),
         Column("mean rank" if several else "rank", mean, note="Rank 1 is best." if _allowed(c) or not several else (
             "Rank 1 is best. Mean ranks depend on each other and have no interval of their own; the report says which ranks the "
             "datasets allow."
@@ -125,12 +124,11 @@ def _spans(c: Comparison, shown: pd.DataFrame) -> list[Column]:
 
 def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
     """Net flow in numbers and as a bar; and the flows of which it is made, which a narrow page may cut off."""
-    phi, plus, minus = ([fixed(x, 3) for x in shown[flow]] for flow in ("phi", "phi_plus", "phi_minus"))
     limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
     bars = [flow_bar(x, limit) for x in shown["phi"]]
     note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
-    net = [Column("φ", phi, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero")]
-    return net, [Column("φ⁺", plus, keep=1), Column("φ⁻", minus, keep=1)]
+    net = [doc.decimals("φ", shown["phi"], 3, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero")]
+    return net, [doc.decimals(head, shown[flow], 3, keep=1) for head, flow in (("φ⁺", "phi_plus"), ("φ⁻", "phi_minus"))]
 
 
 def _values(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:
@@ -143,7 +141,7 @@ def _values(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Colu
         column = Column(f"mean {name(c.on)} {arrow}", cells, keep=3, note=note)
     else:
         column = Column(f"{name(c.on)} {arrow}", aligned(values.iloc[0]), keep=3)
-    return [column], [Column("fused rank", [fixed(r, 2) for r in shown["rank"]], keep=1)]
+    return [column], [doc.decimals("fused rank", shown["rank"], 2, keep=1)]
 
 
 def _partial_order(c: Comparison) -> str:
@@ -167,10 +165,6 @@ def _promethee(result: PrometheeResult) -> dict[str, Any]:
         "unicriterion": result.unicriterion.to_dict(orient="index"),
         "thresholds": result.thresholds.to_dict(orient="index"),
         "incomparable": list(zip(order.index[a], order.index[b], strict=True)),
-        "gaia": {
-            "methods": gaia.methods.to_dict(orient="index"),
-            "measures": gaia.measures.to_dict(orient="index"),
-            "axis": gaia.axis,
-            "explained": gaia.explained,
-        },
-    }
+        "gaia": {"methods": gaia.methods.to_dict(orient="index"), "measures": gaia.measures.to_dict(orient="index"),
+                 **doc.named(gaia, "axis", "explained")},
+    }  # fmt: skip

@@ -16,25 +16,13 @@ from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.doubts import doubts
-from mlflow_mleval.report.document import (
-    ALWAYS,
-    PAGE,
-    Beside,
-    Column,
-    Document,
-    Figure,
-    Section,
-    Table,
-    Terms,
-    Text,
-    listed,
-    name,
-)  # fmt: skip
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Terms, Text, listed, name
 from mlflow_mleval.report.figures.profile_lines import profile_lines
 from mlflow_mleval.report.figures.run_folds import run_folds
 from mlflow_mleval.report.figures.run_labels import run_labels
-from mlflow_mleval.report.numerals import NONE, aligned, fixed, number, pvalue
+from mlflow_mleval.report.numerals import ARROWS, NONE, aligned, number, pvalue
 from mlflow_mleval.report.svg import TOP, Svg
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k stand in its table.
@@ -45,15 +33,9 @@ _LABELS, _FOLDS, _ERRORS = 200, 30, 20
 KINDS = {"soft": "scores", "hard": "label sets"}
 #: What the measures of a family look at.
 FAMILIES = {
-    "example": "label sets",
-    "label": "labels",
-    "ranking": "order of scores",
-    "dependence": "dependence",
-    "hierarchical-set": "classes and those above",
-    "hierarchical-pair": "distances",
-    "hierarchical-lca": "common ancestors",
-    "cost": "seconds",
-}
+    "example": "label sets", "label": "labels", "ranking": "order of scores", "dependence": "dependence", "cost": "seconds",
+    "hierarchical-set": "classes and those above", "hierarchical-pair": "distances", "hierarchical-lca": "common ancestors",
+}  # fmt: skip
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
     "f1": "The mean F1 of an instance is {}",
@@ -70,22 +52,18 @@ _AGAIN = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.fro
 
 @dataclass(frozen=True)
 class RunReport:
-    """Everything that the report of one run may say.
-
-    `means` are the values that count: over folds where there are folds; `statistics` those of two folds and more; `remarks`
-    further doubts. `hierarchy` gives labels their place. `portable` says whether the Evaluation itself lies beside the report.
-    """
+    """Everything that the report of one run may say."""
 
     ev: Evaluation
-    method: str
+    method: str  #: empty where nobody says, like the dataset
     dataset: str
-    means: Mapping[str, float]
-    statistics: FoldStatistics | None = None
-    hierarchy: Hierarchy | None = None
+    means: Mapping[str, float]  #: the values that count: means over folds where there are folds
+    statistics: FoldStatistics | None = None  #: of the folds, if there are at least two
+    hierarchy: Hierarchy | None = None  #: the classes, to show labels by their place
     provenance: Mapping[str, Any] = field(default_factory=dict)
     time: str = ""
-    remarks: tuple[str, ...] = ()
-    portable: bool = True
+    remarks: tuple[str, ...] = ()  #: further doubts
+    portable: bool = True  #: whether the Evaluation itself lies beside the report
 
     @classmethod
     def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
@@ -202,9 +180,9 @@ def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | Non
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
-    makers = (_summary, _doubts, measures, _labels, _profile, _hierarchy, _folds, _provenance)
+    found = [make(report) for make in (measures, _labels, _profile, _hierarchy, _folds, _provenance)]
     return Document(
-        report.title, [section for make in makers if (section := make(report)) is not None],
+        report.title, [_summary(report), *doubts(report.doubts()), *(section for section in found if section is not None)],
         about=" · ".join(filter(None, [*report.size, report.decision, report.time])), time=report.time,
         data=lambda: data(report), frames=lambda: frames(report), main="measures",
     )  # fmt: skip
@@ -227,76 +205,63 @@ def frames(report: RunReport) -> dict[str, pd.DataFrame]:
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
-    found = [*_lead(report), *_cardinality(report), *_lowest(report), *_rise(report), *_extremes(report)]
-    return Section("verdict", "In short", [Text(found or ["No measure could be computed."], role="lead", depth=ALWAYS)])
+    found = [text for make in (_lead, _cardinality, _lowest, _rise, _gain, _extremes) if (text := make(report))]
+    return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
 
 
-def _lead(report: RunReport) -> list[str]:
-    means, parts = report.means, []
-    if report.lead:
-        value, half = means[report.lead], report.measures.loc[report.lead, "half"]
+def _lead(report: RunReport) -> str:
+    means, lead, parts = report.means, report.lead, []
+    if lead:
+        value, half = means[lead], report.measures.loc[lead, "half"]
         interval = " (95% interval {} to {})".format(*aligned([value - half, value + half])) if half >= 0 else ""
-        parts.append(_LEADS[report.lead].format(number(value) + interval))
-    exact = means.get("subset_accuracy", means.get("exact_match"))
-    if exact is not None:
-        parts.append(f"{_percent(exact)} of the label sets are exactly right")
-    if "hamming_loss" in means and report.lead != "hamming_loss":
-        parts.append(f"{_percent(means['hamming_loss'])} of the single labels are wrong")
-    return ["; ".join(parts) + "."] if parts else []
+        parts.append(_LEADS[lead].format(number(value) + interval))
+    exact = "subset_accuracy" if "subset_accuracy" in means else "exact_match"
+    told = {exact: "label sets are exactly right", "hamming_loss": "single labels are wrong"}
+    return "; ".join([*parts, *(f"{_percent(means[m])} of the {what}" for m, what in told.items() if m in means and m != lead)])
 
 
-def _cardinality(report: RunReport) -> list[str]:
+def _cardinality(report: RunReport) -> str:
     found, means = report.ev.statistics, report.means
-    true, pred = found["cardinality_true"], found["cardinality_pred"]
-    text = f"On average {number(pred, 3)} labels of an instance are predicted where {number(true, 3)} are true"
-    names = ("micro_precision", "micro_recall") if "micro_recall" in means else ("micro_h_precision", "micro_h_recall")
-    if all(m in means for m in names):
-        right, found_ = (_percent(means[m]) for m in names)
-        text += f"; {right} of the predicted labels are right, and {found_} of the true ones are predicted"
-    return [text + "."]
+    predicted, true = (number(found[f"cardinality_{which}"], 3) for which in ("pred", "true"))
+    text = f"On average {predicted} labels of an instance are predicted where {true} are true"
+    kind = "micro_" if "micro_recall" in means else "micro_h_"
+    if {f"{kind}precision", f"{kind}recall"} <= means.keys():
+        right, reached = (_percent(means[f"{kind}{what}"]) for what in ("precision", "recall"))
+        text += f"; {right} of the predicted labels are right, and {reached} of the true ones are predicted"
+    return text
 
 
-def _lowest(report: RunReport) -> list[str]:
+def _lowest(report: RunReport) -> str:
     table = report.labels[report.labels["support"] > 0]
-    if len(table) < 2:
-        return []
     never = int((table["tp"] == 0).sum())
     named = [f"{name(label)} ({number(row['f1'], 3)})" for label, row in table.head(3).iterrows()]
-    text = f"The labels with the lowest F1 are {', '.join(named)}"
-    if never:
-        text += f"; {count(never, 'label')} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found"
-    return [text + "."]
+    lost = f"; {count(never, 'label')} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found" if never else ""
+    return f"The labels with the lowest F1 are {', '.join(named)}{lost}" if len(table) > 1 else ""
 
 
-def _rise(report: RunReport) -> list[str]:
+def _rise(report: RunReport) -> str:
     if not report.profiles:
-        return []
+        return ""
     kind, profile = next(iter(report.profiles.items()))
-    found = [
-        f"The loss of the {KINDS[kind]} rises from {number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1) "
-        "as more labels have to be right together."
-    ]
-    if (gain := profile.relative_gain) == gain:
-        found.append(
-            "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones "
-            f"(100%) it stands at {_percent(gain)}."
-        )
-    return found
+    ends = f"{number(profile.hamming)} (Hamming) to {number(profile.subset)} (subset 0/1)"
+    return f"The loss of the {KINDS[kind]} rises from {ends} as more labels have to be right together"
 
 
-def _extremes(report: RunReport) -> list[str]:
+def _gain(report: RunReport) -> str:
+    gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
+    return "" if np.isnan(gain) else (
+        "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones (100%) "
+        f"it stands at {_percent(gain)}"
+    )
+
+
+def _extremes(report: RunReport) -> str:
     if report.statistics is None or report.lead is None:
-        return []
+        return ""
     column = report.ev.folds[report.lead]
     low, high = aligned([column.min(), column.max()])
-    ends = [column.idxmax(), column.idxmin()]
-    best, worst = ends[::-1] if MEASURES[report.lead].direction == "min" else ends
-    text = f"Over {len(column)} folds {report.lead} lies between {low} and {high}"
-    return [f"{text}: best in fold {name(best)}, worst in fold {name(worst)}."]
-
-
-def _doubts(report: RunReport) -> Section | None:
-    return doubts(found) if (found := report.doubts()) else None
+    best, worst = map(name, (column.idxmax(), column.idxmin())[:: -1 if MEASURES[report.lead].direction == "min" else 1])
+    return f"Over {len(column)} folds {report.lead} lies between {low} and {high}: best in fold {best}, worst in fold {worst}"
 
 
 def measures(report: RunReport) -> Section:
@@ -305,7 +270,7 @@ def measures(report: RunReport) -> Section:
     cells = zip(*map(aligned, table[["value", "half", "low", "high", "whole"]].to_numpy()), strict=True)
     value, half, low, high, whole = cells if len(table) else [()] * 5
     columns = [
-        Column("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index], "<", name=True),
+        doc.names("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index]),
         Column("value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."),
     ]
     if folds is not None:
@@ -328,36 +293,36 @@ def _labels(report: RunReport) -> Section | None:
     if table.empty:
         return None
     first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {len(table):,} labels. "
-    silent = len(report.ev.label_names) - len(table)
-    left = f" Not drawn: {count(silent, 'label')} without a true or predicted instance." if silent else ""
+    silent = count(len(report.ev.label_names) - len(table), "label")
     caption = (
         f"{first}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
-        f" the lowest F1 first.{left}"
+        f" the lowest F1 first.{'' if silent[0] == '0' else f' Not drawn: {silent} without a true or predicted instance.'}"
     )
     shown = table.head(_LABELS)
     columns = [
-        Column("label", [*map(str, shown.index)], "<", name=True),
-        *(Column(c, [f"{n:,.0f}" for n in shown[c]]) for c in ("support", "tp", "fp", "fn", "tn")),
-        *(Column(c.replace("f1", "F1"), [fixed(v, 3) for v in shown[c]]) for c in ("precision", "recall", "f1")),
+        doc.names("label", shown.index),
+        *(_counts(c, shown[c]) for c in ("support", "tp", "fp", "fn", "tn")),
+        *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
     numbers = Table(columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True)
     return Section("labels", "Labels", [Figure(report.figures["labels"], caption, numbers)],
                    hint="the worst first, with confusion counts")  # fmt: skip
 
 
+def _counts(head: str, values: pd.Series) -> Column:
+    return Column(head, [f"{n:,.0f}" for n in values])
+
+
 def _profile(report: RunReport) -> Section | None:
     profiles = report.profiles
     if not profiles:
         return None
-    words = [
-        f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise {number(p.slope)}."
-        for kind, p in profiles.items()
-    ]
-    caption = (
-        "Binomial loss: the mean over all sets of k labels of the largest error in the set. At k = 1 it is the Hamming loss, at"
-        f" k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the more the errors fall on the same"
-        f" instances. {' '.join(words)}"
-    )
+    caption = " ".join([
+        "Binomial loss: the mean over all sets of k labels of the largest error in the set. At k = 1 it is the Hamming loss, at",
+        f"k = {len(report.ev.label_names)} the subset 0/1 loss. The flatter the line, the more the errors fall on the same",
+        "instances.", *(f"Mean loss of {KINDS[kind]} over the degrees of dependence {number(p.area)}, rise {number(p.slope)}."
+                        for kind, p in profiles.items()),
+    ])  # fmt: skip
     ks = next(iter(profiles.values())).parameters
     at = np.unique(np.linspace(0, len(ks) - 1, min(len(ks), _SHOWN)).round().astype(int))
     lines = [Column(KINDS[kind], aligned(p.losses[at])) for kind, p in profiles.items()]
@@ -370,32 +335,30 @@ def _hierarchy(report: RunReport) -> Section | None:
     """The hierarchical measures' own view: how far the classes reach, level by level, and where the errors lie."""
     if report.ev.hierarchy is None:
         return None
-    options = [(key.replace("_", " "), str(value)) for key, value in report.ev.hierarchy.items()
-               if key != "hierarchy" and value is not None]  # fmt: skip
-    blocks: list[Any] = [] if report.hierarchy is None else [_levels(report)]
-    blocks.append(Terms(options, title="Options of the hierarchical measures"))
-    return Section("hierarchy", "Hierarchy", blocks, hint="classes by level, and where the errors lie")
+    given = {key: value for key, value in report.ev.hierarchy.items() if key != "hierarchy" and value is not None}
+    options = Terms([(key.replace("_", " "), str(value)) for key, value in given.items()], "Options of the hierarchical measures")
+    levels = [] if report.hierarchy is None else [_levels(report)]
+    return Section("hierarchy", "Hierarchy", [*levels, options], hint="classes by level, and where the errors lie")
 
 
-def _levels(report: RunReport) -> Beside:
+def _levels(report: RunReport) -> doc.Beside:
     table = report.labels
     paths = {label: report.place(label) for label in table.index}
     counted = table.assign(classes=1).groupby([len(paths[label]) for label in table.index])[["classes", "tp", "fp", "fn"]].sum()
     tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
     counted.insert(1, "support", tp + fn)
-    rates = [aligned(row, 3) for row in zip(tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn), strict=True)]
+    rates = np.transpose([tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn)])
+    rates = zip(*(aligned(row, 3) for row in rates), strict=True)
     by_depth = Table(
-        [Column("depth", [*map(str, counted.index)], "<"),
-         *(Column(c, [f"{v:,.0f}" for v in counted[c]]) for c in counted),
-         *map(Column, ("precision", "recall", "F1"), zip(*rates, strict=True))],
-        title="By depth", depth=PAGE,
+        [Column("depth", [*map(str, counted.index)], "<"), *(_counts(c, counted[c]) for c in counted),
+         *map(Column, ("precision", "recall", "F1"), rates)], title="By depth", depth=PAGE,
         note="1 is a root. Classes as they were assigned, without those above them; sums over instances.",
     )  # fmt: skip
     most = table.assign(errors=table["fp"] + table["fn"]).sort_values("errors", ascending=False, kind="stable").head(_ERRORS)
     heads = {"errors": "errors", "fp": "predicted wrongly", "fn": "missed", "support": "support"}
-    columns = [Column(head, [f"{v:,.0f}" for v in most[c]]) for c, head in heads.items()]
-    classes = Column("class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<")
-    return Beside([by_depth], [Table([classes, *columns], title="Classes with the most errors", depth=PAGE)])
+    columns = [Column("class", [name(" › ".join(map(str, paths[label])), 50) for label in most.index], "<"),
+               *(_counts(head, most[c]) for c, head in heads.items())]  # fmt: skip
+    return doc.Beside([by_depth], [Table(columns, title="Classes with the most errors", depth=PAGE)])
 
 
 def _folds(report: RunReport) -> Section | None:
@@ -404,7 +367,7 @@ def _folds(report: RunReport) -> Section | None:
     folds = report.ev.folds
     shown = folds.head(_FOLDS)
     columns = [
-        Column("fold", [*map(str, shown.index)], "<", name=True),
+        doc.names("fold", shown.index),
         Column("instances", [f"{n:,}" for n in report.ev.fold_sizes[shown.index]]),
         *(Column(name(m), aligned(shown[m])) for m in shown),
     ]
@@ -412,8 +375,8 @@ def _folds(report: RunReport) -> Section | None:
     others = [m for m in folds if MEASURES[m].range != (0, 1)]
     left = f" Not drawn, for their range is another: {listed(others, 8)}." if others else ""
     drawn = report.figures.get("folds")
-    blocks: list[Any] = [table if drawn is None else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)]
-    blocks += [*_correlations(report.statistics), Text([_normality(report.statistics)], role="note", depth=PAGE)]
+    first = table if drawn is None else Figure(drawn, f"A dot is a fold, the line its mean.{left}", table)
+    blocks = [first, *_correlations(report.statistics), doc.note(_normality(report.statistics))]
     return Section("folds", "Folds", blocks, hint=f"{len(folds)} of them, a dot each")
 
 
@@ -423,9 +386,8 @@ def _correlations(folds: FoldStatistics) -> list[Table]:
     chosen = [m for m in _COMMON if m in varying]
     if len(chosen) < 2:
         return []
-    columns = [Column(name(m), [fixed(v, 2) for v in folds.correlation.loc[chosen, m]]) for m in chosen]
+    columns = [doc.names("measure", chosen), *(doc.decimals(name(m), folds.correlation.loc[chosen, m], 2) for m in chosen)]
     note = "Of the measures in common use; statistics.json holds all."
-    columns.insert(0, Column("measure", chosen, "<", name=True))
     return [Table(columns, title=f"Correlation over {folds.n_folds} folds", note=note, folded=True, depth=PAGE)]
 
 
@@ -443,16 +405,22 @@ def _provenance(report: RunReport) -> Section:
     rows = [(what, name(given, 80)) for what, given in (("method", report.method), ("dataset", report.dataset)) if given]
     rows += [("predicted", report.decision), *((key, name(value, 120)) for key, value in report.provenance.items())]
     again = Text([_AGAIN], role="pre", title="To read evaluation.json back", folded=True, depth=PAGE)
-    known = [MEASURES[m] for m in report.ev.measures]
-    columns = [
-        Column("measure", [m.name for m in known], "<", name=True),
-        Column("better", [m.arrow for m in known], "^"),
-        Column("what it is", [m.summary for m in known], "wrap"),
-        Column("after", [m.source for m in known], "wrap"),
-    ]
-    definitions = Table(columns, title="What the measures are", folded=True, depth=PAGE)
-    blocks = [Terms(rows), *([again] if report.portable else []), definitions]
+    directions = {m: MEASURES[m].direction for m in report.ev.measures}
+    blocks = [Terms(rows), *([again] if report.portable else []), definitions(directions)]
     return Section("provenance", "Provenance", blocks, hint="data, conventions, versions")
+
+
+def definitions(directions: Mapping[str, str]) -> Table:
+    """What measures are, each with its direction; those that the registry lacks were declared."""
+    known = [MEASURES.get(m) for m in directions]
+    unknown = "not known here; its direction was declared by the user"
+    columns = [
+        doc.names("measure", directions),
+        Column("better", [ARROWS[direction] for direction in directions.values()], "^"),
+        Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
+        Column("after", [m.source if m else "" for m in known], "wrap"),
+    ]
+    return Table(columns, title="What the measures are", folded=True, depth=PAGE)
 
 
 def _sentence(text: str) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import only_best
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.content.verdict import PREFERENCES
-from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section, Table, Text, listed, name
+from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table, Text, decimals, listed, name, names, note
 from mlflow_mleval.report.figures.acceptability import rank_acceptability
 from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.weights import weight_intervals
-from mlflow_mleval.report.numerals import NONE, fixed, number, percent
+from mlflow_mleval.report.numerals import NONE, number, percent
 from mlflow_mleval.report.svg import TOP
 
 KEYS = {
@@ -32,7 +34,7 @@ def section(c: Comparison) -> Section | None:
     weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
     hint = f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
     about = [] if c.on == FUSED else [Text(["All of this is about the fused ranking."], depth=PAGE)]
-    return Section("stability", "Stability", [*about, Beside(weights, [_scenarios(c), _left_out(c)])], hint=hint)
+    return Section("stability", "Stability", [*about, doc.Beside(weights, [_scenarios(c), _left_out(c)])], hint)
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -45,15 +47,12 @@ def data(c: Comparison) -> dict[str, Any]:
         "intervals": {"leaders": found.intervals.leaders, "measures": found.intervals.table.rename_axis("measure").reset_index()},
         "dethrone": found.dethrone,
         "acceptability": {
-            "n_draws": shares.n_resamples,
-            "seed": shares.seed,
+            "n_draws": shares.n_resamples, "seed": shares.seed,
             "shares": {m: row.tolist() for m, row in shares.acceptability.iterrows()},
             "central_weights": shares.central_weights.to_dict(orient="index"),
         },
-        "leave_one_out": left and {
-            "winners": left.winners, "winner_changes": left.winner_changes, "reversals": left.reversals,
-            "ranks": left.ranks.to_dict(orient="index"),
-        },
+        "leave_one_out": left and {**doc.named(left, "winners", "winner_changes", "reversals"),
+                                   "ranks": left.ranks.to_dict(orient="index")},
         "sensitivity": {"scenarios": found.sensitivity.table, "impossible": found.sensitivity.impossible},
     }}  # fmt: skip
 
@@ -66,14 +65,12 @@ def _intervals(c: Comparison) -> Figure:
         f"How far the weight of one measure may move, the others rescaled. Pale: {listed(found.leaders, 12)} {stays}. Dark: the "
         f"whole order stays. Tick: the weight now (mean over datasets). {_smallest_shift(c)}{only_best(len(table), 'measures')}"
     )
-    cells = {key: [fixed(v, 3) for v in table[key]] for key in ("weight", "weight_low", "weight_high", "order_weight_low",
-                                                                "order_weight_high")}  # fmt: skip
-    low, high = ([NONE if pd.isna(r) else r for r in table[key]] for key in ("rival_low", "rival_high"))
+    rivals = {head: table[key].astype(object).where(table[key].notna(), NONE)
+              for head, key in (("leads below", "rival_low"), ("leads above", "rival_high"))}  # fmt: skip
     columns = [
-        Column("measure", list(table.index), "<", name=True), Column("weight", cells["weight"]),
-        Column("leader from", cells["weight_low"]), Column("to", cells["weight_high"]),
-        Column("leads below", low, "<", name=True), Column("leads above", high, "<", name=True),
-        Column("order from", cells["order_weight_low"]), Column("to", cells["order_weight_high"]),
+        names("measure", table.index), decimals("weight", table["weight"], 3),
+        decimals("leader from", table["weight_low"], 3), decimals("to", table["weight_high"], 3), *starmap(names, rivals.items()),
+        decimals("order from", table["order_weight_low"], 3), decimals("to", table["order_weight_high"], 3),
     ]  # fmt: skip
     words = Table(columns, title="Weight ranges as a table", folded=True, depth=PAGE)
     return Figure(weight_intervals(table), caption, words, title="How far each weight may move")
@@ -85,11 +82,8 @@ def _smallest_shift(c: Comparison) -> str:
     leader = name(d.leader_by_flow)
     if d.rival is None:
         return f"No change of all weights together would cost {leader} the lead by mean net flow."
-    share = percent(float(d.distances.iloc[0]))
-    return (
-        f"If all weights may move together, {name(d.rival)} reaches the mean net flow of {leader} once {share} of the weight is "
-        "moved."
-    )
+    reached = f"{name(d.rival)} reaches the mean net flow of {leader}"
+    return f"If all weights may move together, {reached} once {percent(float(d.distances.iloc[0]))} of the weight is moved."
 
 
 def _acceptability(c: Comparison) -> Figure:
@@ -110,7 +104,7 @@ def _scenarios(c: Comparison) -> Figure:
     chosen = next(iter(scenarios))
     changes = {key: sum(a != b for a, b in zip(key[1:], chosen[1:], strict=True)) for key in scenarios}
     drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]
-    drawn.columns = [_label(chosen), *(_change(key, chosen) for key, n in changes.items() if n == 1)]
+    drawn.columns = [_label(chosen), *(_label(key, chosen) for key, n in changes.items() if n == 1)]
     caption = (
         "Places of the methods under the choices of this report (left), other policies for missing results, other weights and "
         "other preference functions, one change at a time. Coloured: methods that come first somewhere. A line is broken where "
@@ -123,35 +117,30 @@ def _scenarios(c: Comparison) -> Figure:
     return Figure(bump(drawn), caption, table, title="The ranking under other choices")
 
 
-def _label(key: tuple[str, str, str, str]) -> str:
-    varies, function, weights, missing = key
-    return missing if varies == "policy" else f"{PREFERENCES.get(function, function)}, {weights}"
-
-
-def _change(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str]) -> str:
-    """The one thing in which it differs."""
+def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str] | None = None) -> str:
+    """A scenario, or the one thing in which it differs from the chosen one."""
     varies, function, weights, missing = key
     if varies == "policy":
         return missing
-    return PREFERENCES.get(function, function) if function != chosen[1] else f"{weights} weights"
+    shown = PREFERENCES.get(function, function)
+    return f"{shown}, {weights}" if chosen is None else shown if function != chosen[1] else f"{weights} weights"
 
 
 def _left_out(c: Comparison) -> Table | Text:
     found = c.stability.leave_one_out
     if found is None or found.reversals.empty:
         why = "no two others change places" if found is not None else "it takes at least three methods"
-        return Text([f"Leaving out one method at a time: {why}."], role="note", depth=PAGE)
+        return note(f"Leaving out one method at a time: {why}.")
     groups = list(found.reversals.groupby("left_out", sort=False))[:TOP]
     turned = [[f"{name(r.behind, 20)} before {name(r.ahead, 20)}" for r in part.itertuples()] for _, part in groups]
     columns = [
-        Column("without", [out for out, _ in groups], "<", name=True),
-        Column("leader", [found.winners[out] for out, _ in groups], "<", name=True),
+        names("without", (out for out, _ in groups)),
+        names("leader", (found.winners[out] for out, _ in groups)),
         Column("reversals", [number(len(texts)) for texts in turned]),
         Column("which pairs turn round", [", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
                                           for texts in turned], "wrap"),
     ]  # fmt: skip
     calm = len(found.ranks) - found.reversals["left_out"].nunique()
-    note = "Thresholds and weights are computed again without the method." + (
-        f" {count(calm, 'other method')} may go without any reversal." if calm else ""
-    )
-    return Table(columns, title="Leaving out one method", note=note, folded=len(groups) > 12, depth=PAGE)
+    more = f" {count(calm, 'other method')} may go without any reversal." if calm else ""
+    about = f"Thresholds and weights are computed again without the method.{more}"
+    return Table(columns, title="Leaving out one method", note=about, folded=len(groups) > 12, depth=PAGE)

@@ -22,15 +22,10 @@ PARTS = ("report", "ranking", "pairs")
 
 
 def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") -> Document:
-    """The report, or the part of it that a command shows.
+    """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds everything.
 
-    Parameters
-    ----------
-    c : Comparison
-    made_by : mapping
-        What reproduces it: command, versions, tracking_uri, experiments, filter, run_ids, seed, policy, time; any may lack.
-    what : {"report", "ranking", "pairs"}
-        The ranking lacks what is about folds and profiles. JSON always holds everything.
+    `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids, seed, policy, time; any may
+    lack. The ranking lacks what is about folds and profiles.
     """
     if what == "pairs":
         said = differences.pairs_verdict(c)

@@ -56,45 +56,36 @@ def verdict(c: Comparison) -> list[Sentence]:
     The evidence does not separate it from a (Nemenyi, critical difference 1.39, α = .05).
     Pairwise signed-rank tests cannot reject anything on 2 datasets; 6 datasets would be needed.
     """
-    sentences = [_lead(c)]
-    if c.deciding is None:
-        untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
-        sentences.append(Sentence(untested, ("absent", "study.datasets")))
-    else:
-        sentences += [_evidence(c), *_overall(c), *_feasible(c)]
-    sentences += by_fold(c)
-    if c.on != FUSED:
-        sentences.append(_fused(c))
-    elif c.stability is not None:
-        sentences += _tied_stability(c) if len(c.leaders) > 1 else _stability(c, c.leaders[0])
-    return sentences + _left_out(c)
+    untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
+    tested = [Sentence(untested, ("absent", "study.datasets"))] if c.deciding is None else (
+        [_evidence(c), *_overall(c), *_feasible(c)]
+    )
+    stable = [_fused(c)] if c.on != FUSED else [] if c.stability is None else (
+        _tied_stability(c) if len(c.leaders) > 1 else _stability(c, c.leaders[0])
+    )
+    return [_lead(c), *tested, *by_fold(c), *stable, *_left_out(c)]
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
     """What the folds say: of one dataset, whom they separate from the leader; of several, how many pairs."""
     if not c.folds:
         return []
+    first, *more = c.folds.values()
     pairs = [found.pairs for found in c.folds.values()]
     shaky = [dataset for dataset, found in c.folds.items() if not found.pairs["reliable"].all()]
-    where = "" if len(pairs) == 1 else " on all" if len(shaky) == len(pairs) else f" on {listed(shaky)}" if shaky else ""
+    where = "" if not more else " on all" if len(shaky) == len(pairs) else f" on {listed(shaky)}" if shaky else ""
     doubted = f" (in doubt{where}: see the tests by fold)" if shaky else ""
-    total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
-    measures = {tuple(found.measures) for found in c.folds.values()}
-    by = f" by {_together(next(iter(measures)))}" if len(measures) == 1 else ""
-    text = f"Tests over folds{by} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
-    if len(pairs) == 1 and len(c.leaders) == 1:
-        found = next(iter(c.folds.values()))
-        others = [m for m in found.methods if m != c.leader]
-        if c.leader in found.methods:
-            behind = [m for m in others if found.separated.loc[c.leader, m]]
-            whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
-            over = f"Over its {count(found.n_folds, 'fold')}, by {_together(found.measures)}"
-            text = f"{over}, {listed(c.leaders)} is separated from {whom}"
+    by = f"by {listed(first.measures)}{' together' if len(first.measures) > 1 else ''}"
+    if not more and len(c.leaders) == 1 and c.leader in first.methods:
+        others = [m for m in first.methods if m != c.leader]
+        behind = [m for m in others if first.separated.loc[c.leader, m]]
+        whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
+        text = f"Over its {count(first.n_folds, 'fold')}, {by}, {listed(c.leaders)} is separated from {whom}"
+    else:
+        alike = f" {by}" if all(tuple(found.measures) == tuple(first.measures) for found in more) else ""
+        total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
+        text = f"Tests over folds{alike} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
     return [Sentence(f"{text}{doubted}.", ("folds",))]
-
-
-def _together(measures: Sequence[str]) -> str:
-    return f"{listed(measures)}{' together' if len(measures) > 1 else ''}"
 
 
 def _everyone(others: Sequence[str]) -> str:
@@ -138,30 +129,22 @@ def deciding_test(c: Comparison) -> str:
 
 
 def _lead(c: Comparison) -> Sentence:
-    many, datasets, methods, measures = len(c.leaders) > 1, c.study.datasets, c.study.methods, c.study.measures
+    many, datasets, measures = len(c.leaders) > 1, c.study.datasets, c.study.measures
+    everyone, among = len(c.leaders) == len(c.study.methods), count(len(c.study.methods), "method")
     where = f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}, the only dataset"
+    each = " each" if many else ""
     if c.on == FUSED:
         how = f"{count(len(measures), 'measure')}, {choices(c.options, len(measures))}"
-    else:
-        how = f"{'smaller' if c.study.directions[c.on] == 'min' else 'larger'} is better"
-    each = " each" if many else ""
-    if len(datasets) > 1:
-        value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
-    elif c.on == FUSED:
+        verb = "leads" if not many else "tie for the whole of" if everyone else "share the lead of"
+        what, rests = f"the fused ranking of {among}", ("ranking", "study", "options")
         value = f"net flow {fixed(c.table.iloc[0][c.leader], 3)}{each}"
     else:
+        how = f"{'smaller' if c.study.directions[c.on] == 'min' else 'larger'} is better"
+        verb = "leads" if not many else "all tie" if everyone else "share the lead"
+        what, rests = f"by {listed([c.on])} among {among}", ("ranking", "study")
         value = number(c.study.cells(c.on).iloc[0][c.leader])
-    what = f"the fused ranking of {count(len(methods), 'method')}" if c.on == FUSED else (
-        f"by {listed([c.on])} among {count(len(methods), 'method')}"
-    )
-    all_of_them = len(c.leaders) == len(methods)
-    if not many:
-        verb = "leads"
-    elif c.on == FUSED:
-        verb = "tie for the whole of" if all_of_them else "share the lead of"
-    else:
-        verb = "all tie" if all_of_them else "share the lead"
-    rests = ("ranking", "study", "options") if c.on == FUSED else ("ranking", "study")
+    if len(datasets) > 1:
+        value = f"mean rank {fixed(c.ranks.mean()[c.leader], 2)}{each}"
     return Sentence(f"{listed(c.leaders)} {verb} {what} {where} ({value}; {how}).", rests)
 
 
@@ -175,11 +158,10 @@ def _evidence(c: Comparison) -> Sentence:
     if len(set(texts)) > 1:
         texts = [_apart(c, leader, listed([leader])) for leader in leaders[:SHOWN]]
     text = "; it ".join(dict.fromkeys(texts))
-    elsewhere = sum(1 for pair in c.separated if not set(pair) & set(leaders))
-    if elsewhere:
+    if elsewhere := sum(1 for pair in c.separated if not set(pair) & set(leaders)):
         text += f"; among the others it separates {count(elsewhere, 'pair')}"
-    elif not c.separated and len(c.order) > 2:
-        text += ", nor any two others from each other" if len(leaders) < len(c.order) - 1 else ""
+    elif not c.separated and 2 < len(c.order) > len(leaders) + 1:
+        text += ", nor any two others from each other"
     return Sentence(f"The evidence {text} ({deciding_test(c)}).", rests)
 
 
@@ -197,25 +179,24 @@ def _apart(c: Comparison, leader: str, them: str) -> str:
         either = "either" if them == "both" else them
         return f"does not separate {either} from {_everyone(others) if len(others) == 1 else 'any other method'}"
     if len(behind) == len(others):
-        return f"separates {them} from {_everyone(others)}"
-    if len(behind) <= SHOWN:
-        text = f"separates {them} from {listed(behind)} only"
+        whom = _everyone(others)
+    elif len(behind) <= SHOWN:
+        whom = f"{listed(behind)} only"
     elif len(rest) <= SHOWN and not above:
-        text = f"separates {them} from all others but {listed(rest)}"
+        whom = f"all others but {listed(rest)}"
     else:
-        text = f"separates {them} from {len(behind)} of the {len(others)} others ({listed(behind)})"
-    return text + (f", and puts {listed(above)} above {them}, against the mean ranks" if above else "")
+        whom = f"{len(behind)} of the {len(others)} others ({listed(behind)})"
+    return f"separates {them} from {whom}" + (f", and puts {listed(above)} above {them}, against the mean ranks" if above else "")
 
 
 def _against_control(c: Comparison, control: str) -> str:
     better = [a for a, b in c.separated if b == control]
     worse = [b for a, b in c.separated if a == control]
     found = [f"{listed(group)} {side} it" for group, side in ((better, "above"), (worse, "below")) if group]
-    if not found:
-        return f"Compared with the control {listed([control])} only, the evidence separates no method from it"
     left = len(c.order) - 1 - len(better) - len(worse)
     rest = f", and does not separate the other {left if left > 1 else 'one'} from it" if left else ""
-    return f"Compared with the control {listed([control])} only, the evidence puts {' and '.join(found)}{rest}"
+    said = f"puts {' and '.join(found)}{rest}" if found else "separates no method from it"
+    return f"Compared with the control {listed([control])} only, the evidence {said}"
 
 
 def _overall(c: Comparison) -> list[Sentence]:
@@ -236,11 +217,8 @@ def _feasible(c: Comparison) -> list[Sentence]:
     tests = "Pairwise signed-rank tests" if c.options["control"] is None else "Signed-rank tests against the control"
     design = f"with {count(possible.n_methods, 'method')} on " if possible.n_methods > 2 else "on "
     fewer = f" or at most {count(possible.max_methods, 'method')}" if possible.max_methods else ""
-    text = (
-        f"{tests}{correction} cannot reject anything {design}{count(possible.n_datasets, 'dataset')}; "
-        f"{count(possible.datasets_needed, 'dataset')}{fewer} would be needed."
-    )
-    return [Sentence(text, ("feasibility",))]
+    vain = f"{tests}{correction} cannot reject anything {design}{count(possible.n_datasets, 'dataset')}"
+    return [Sentence(f"{vain}; {count(possible.datasets_needed, 'dataset')}{fewer} would be needed.", ("feasibility",))]
 
 
 def _fused(c: Comparison) -> Sentence:
@@ -285,7 +263,11 @@ def _stability(c: Comparison, leader: str) -> list[Sentence]:
     rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
     sentences = [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))] if survived else []
     if len(c.study.measures) > 1:
-        sentences.append(Sentence(f"{_random(c, leader)}; {_shift(c)}.", ("stability.acceptability", "stability.dethrone")))
+        draws, first = c.stability.acceptability.n_resamples, c.stability.acceptability.acceptability[1]
+        ahead = first.idxmax()
+        other = "" if first[leader] >= first[ahead] else f", {listed([ahead])} under {percent(first[ahead])}"
+        text = f"It leads under {percent(first[leader])} of {draws:,} random weightings{other}; {_shift(c)}."
+        sentences.append(Sentence(text, ("stability.acceptability", "stability.dethrone")))
     return sentences
 
 
@@ -300,12 +282,9 @@ def _survived(found: Survivals, one: bool) -> list[str]:
     ]
     if (n := found.methods) is not None:
         lost = found.lost_methods
-        if not lost:
-            said.append("the absence of any other method")
-        elif len(lost) <= 2 < n:
-            said.append(f"the absence of any other method but {listed(lost)}")
-        else:
-            said.append(f"the absence of {n - len(lost) or 'none'} of the {n} other methods")
+        few = f"any other method{f' but {listed(lost)}' if lost else ''}"
+        some = f"{n - len(lost) or 'none'} of the {n} other methods"
+        said.append(f"the absence of {few if not lost or len(lost) <= 2 < n else some}")
     return [text for text in said if text]
 
 
@@ -317,14 +296,6 @@ def _of(total: int, lost: Sequence[str], things: str) -> str:
     if len(lost) == total:
         return f"none of the {total} other {things}" if total > 1 else f"not the other {things} ({lost[0]})"
     return f"{total - len(lost)} of {total} other {things}" + (f" (not {' or '.join(lost)})" if len(lost) <= 2 else "")
-
-
-def _random(c: Comparison, leader: str) -> str:
-    found = c.stability.acceptability
-    first = found.acceptability[1]
-    ahead = first.idxmax()
-    other = "" if first[leader] >= first[ahead] else f", {listed([ahead])} under {percent(first[ahead])}"
-    return f"It leads under {percent(first[leader])} of {found.n_resamples:,} random weightings{other}"
 
 
 def _shift(c: Comparison) -> str:

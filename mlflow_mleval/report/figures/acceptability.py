@@ -27,13 +27,7 @@ def percent(share: float) -> str:
 
 
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
-    """A strip per method of the shares of its ranks, best rank at the left and strongest in colour.
-
-    Parameters
-    ----------
-    shares : pandas.DataFrame
-        Methods x ranks 1, 2, …: shares that sum to 1 per row, methods in the order to draw. The first thirty are drawn.
-    """
+    """A strip a method of the shares of its ranks (methods x ranks 1, 2, …, in order), the best at the left and strongest."""
     drawn, n = shares.iloc[:TOP], shares.shape[1]
     room = room_for(["method", *drawn.index], 150) + 10
     x = Scale(0, 1, room, WIDTH - 140)

@@ -17,11 +17,7 @@ SLANT = -38
 def bump(ranks: pd.DataFrame, title: str = "Ranking under other choices") -> Svg:
     """One line a method through its ranks, one column a way of ranking; lines that are ever first are coloured.
 
-    Parameters
-    ----------
-    ranks : pandas.DataFrame
-        Methods x ways of ranking, 1 is best, NaN where a method was left out (its line is broken there). The first column is
-        the ranking of the report and orders the lines.
+    `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is broken. The first column orders.
     """
     order = ranks.sort_values(ranks.columns[0], kind="stable").iloc[:TOP]
     drawn = order.rank(method="first")

@@ -18,17 +18,9 @@ MOST_BARS = 24
 
 
 def critical_difference(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None) -> Svg:
-    """Draw mean ranks, best at the left, with a bar over each maximal group of methods that are not separated.
+    """Mean ranks, best at the left, with a bar over each maximal group of methods that are not separated, and `cd` as a ruler.
 
-    Parameters
-    ----------
-    mean_ranks : pandas.Series
-        By method; 1 is best. Of more than thirty methods the best thirty are drawn.
-    cliques : sequence of sequences of str
-        Maximal groups of methods of which no pair is separated. Groups of one are not drawn. Where a group skips a method
-        that lies between its members, the bar is broken there.
-    cd : float, optional
-        Critical difference to draw as a ruler.
+    Of more than thirty methods the best thirty are drawn. Where a group skips a method between its members, its bar is broken.
     """
     ranks = mean_ranks.sort_values(kind="stable")[:TOP]
     methods, n = list(ranks.index), len(ranks)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report.figures.labels import Box, label
+from mlflow_mleval.report.figures.labels import Box, label, missed
 from mlflow_mleval.report.numerals import aligned, number
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
@@ -37,15 +37,8 @@ def mark(svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opaci
 def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str], title: str) -> Svg:
     """Folds as points on two measures, the mean of each method with its name, and the ellipse of its fitted normal distribution.
 
-    Parameters
-    ----------
-    values : pandas.DataFrame
-        Index (method, fold), two columns: across and up.
-    order : sequence of str
-        Methods, best first. Of the first eight the folds and the ellipse are drawn, of the next ones up to thirty the mean.
-    heads : sequence of str
-        What to write at the two axes.
-    title : str
+    `values` has the index (method, fold), and a column across and one up, which `heads` name. Of the first eight methods of
+    `order` the folds and the ellipse are drawn, of the next ones up to thirty the mean.
     """
     drawn = list(order)[:TOP]
     points = {m: values.loc[m].to_numpy(float) for m in drawn}
@@ -82,10 +75,7 @@ def fold_scatter(values: pd.DataFrame, order: Sequence[str], heads: Sequence[str
         x, y = across(means[m][0]), up(means[m][1])
         mark(svg, kind, x, y, 5.5, f"{m}: mean {number(means[m][0])}, {number(means[m][1])}")
         taken.append((x - 6, y - 6, x + 6, y + 6))
-    missed = [m for m in drawn if not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small")]
-    if missed:
-        svg.height += 16
-        svg.text(left, svg.height - 4, f"no room for {len(missed)} names: see the table", "small muted halo")
+    missed(svg, sum(not label(svg, m, (across(means[m][0]), up(means[m][1])), taken, "small") for m in drawn), left)
     return svg
 
 
@@ -103,28 +93,17 @@ def _ellipse(cx: float, cy: float, radius: float, covariance: np.ndarray) -> str
 def fold_histogram(values: pd.Series, order: Sequence[str], head: str, intervals: pd.DataFrame | None = None) -> Svg:
     """A row a method: how many of its folds fall where on one measure, their mean, and its interval if there is one.
 
-    Parameters
-    ----------
-    values : pandas.Series
-        Index (method, fold).
-    order : sequence of str
-        Methods, best first; the first thirty are drawn.
-    head : str
-        Name of the measure, with its direction.
-    intervals : pandas.DataFrame, optional
-        By method: low and high of the interval of the mean.
+    `values` has the index (method, fold), `intervals` low and high by method; the first thirty methods of `order` are drawn.
     """
     drawn = list(order)[:TOP]
     rows = {m: values.loc[m].to_numpy(float) for m in drawn}
-    ends = [*(v for row in rows.values() for v in row)]
-    if intervals is not None:
-        ends += [*intervals.loc[drawn, "low"], *intervals.loc[drawn, "high"]]
-    low, high = min(ends), max(ends)
+    ends = np.concatenate([*rows.values(), [] if intervals is None else intervals.loc[drawn, ["low", "high"]].to_numpy().ravel()])
+    low, high = ends.min(), ends.max()
     if high <= low:
         low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
     means = {m: float(row.mean()) for m, row in rows.items()}
     shown = dict(zip(means, aligned(means.values()), strict=True))
-    words = "; ".join(f"{m} {text}" for m, text in shown.items())
+    words = "; ".join(map(" ".join, shown.items()))
     bottom = 24 + ROW * len(drawn)
     svg = Svg(f"Folds by {head}", f"Mean over folds: {words}.", bottom + 24)
     room = room_for([*drawn, head], 150) + 20

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from mlflow_mleval.report.figures.labels import Box, label
+from mlflow_mleval.report.figures.labels import Box, label, missed
 from mlflow_mleval.report.svg import TOP, WIDTH, Svg
 
 HEIGHT = 480
@@ -16,21 +16,12 @@ SIDE = 76
 
 
 def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, float], explained: float) -> Svg:
-    """Draw the plane: methods in the direction of an arrow do well by that measure; arrows that point the same way agree.
+    """The plane: methods in the direction of an arrow do well by that measure; arrows that point the same way agree.
 
-    Parameters
-    ----------
-    methods : pandas.DataFrame
-        Two columns of coordinates, methods in order of rank; of more than thirty the first thirty are drawn.
-    measures : pandas.DataFrame
-        Two columns of coordinates.
-    decision : tuple of float
-        The weighted sum of the measures' directions: towards the better methods.
-    explained : float
-        Share of the variance that the plane shows.
+    Both tables have two columns of coordinates; of each the first thirty rows are drawn. `decision` points to the better methods;
+    `explained` is the share of the variance that the plane shows.
     """
-    points, arrows = methods.iloc[:TOP].to_numpy(float), measures.iloc[:TOP].to_numpy(float)
-    points, arrows = points / _longest(points), 0.92 * arrows / _longest(arrows)
+    points, arrows = _unit(methods.iloc[:TOP].to_numpy(float)), 0.92 * _unit(measures.iloc[:TOP].to_numpy(float))
     ends = np.vstack([points, arrows, [[0.0, 0.0]]])
     (left, bottom), (right, top) = ends.min(axis=0), ends.max(axis=0)
     unit = min((WIDTH - 2 * SIDE) / (right - left or 1), (HEIGHT - 60) / (top - bottom or 1))
@@ -40,11 +31,8 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
     def at(u: float, v: float) -> tuple[float, float]:
         return cx + u * unit, cy - v * unit
 
-    svg = Svg(
-        "GAIA plane",
-        f"The plane shows {explained:.0%} of the differences. Methods by rank: {', '.join(map(str, methods.index[:TOP]))}.",
-        height,
-    )
+    words = f"The plane shows {explained:.0%} of the differences. Methods by rank: {', '.join(map(str, methods.index[:TOP]))}."
+    svg = Svg("GAIA plane", words, height)
     svg.line(cx, 4, cx, height - 4, "grid")
     svg.line(4, cy, WIDTH - 4, cy, "grid")
     places = dict(zip(methods.index[:TOP], (at(*p) for p in points), strict=True))
@@ -64,11 +52,10 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
         svg.dot(*place, 4.5, "faccent" if i == 0 else "fgrey", tip=method)
         shown.append(label(svg, method, place, taken, "strong" if i == 0 else ""))
     shown += [label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
-    if not all(shown):
-        svg.height += 16
-        svg.text(4, svg.height - 4, f"no room for {shown.count(False)} names: see the table", "small muted halo")
+    missed(svg, shown.count(False), 4)
     return svg
 
 
-def _longest(vectors: np.ndarray) -> float:
-    return float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """So that the longest has length 1."""
+    return vectors / (float(np.hypot(*vectors.T).max(initial=0.0)) or 1.0)

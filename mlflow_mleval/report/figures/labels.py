@@ -30,6 +30,13 @@ def label(svg: Svg, name: str, point: tuple[float, float], taken: list[Box], cla
     return False
 
 
+def missed(svg: Svg, count: int, x: float) -> None:
+    """A line below the drawing about names that found no room, if there are any."""
+    if count:
+        svg.height += 16
+        svg.text(x, svg.height - 4, f"no room for {count} names: see the table", "small muted halo")
+
+
 def _around(point: tuple[float, float], width: float) -> Iterator[tuple[float, tuple[float, float]]]:
     """Places for a text of this width, the nearest first: distance and the start of its baseline."""
     for far in (9, 14, 24, 36, 50, 66, 84, 104, 130, 160, 200):

@@ -19,21 +19,12 @@ NOISE = 1e-12
 
 
 def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
-    """A staircase of cells: a method's row lies to the right of its name, its column above it.
+    """A staircase of cells, a pair each: a method's row lies to the right of its name, its column above it.
 
-    A cell says how much better the method of its row is than that of its column: mean difference, wins/ties/losses over
-    the datasets, p-value; with many methods only the sign. Blue: better by mean difference, orange: worse; the stronger
-    the effect, the stronger the colour. A frame marks pairs that are separated.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        One row a pair: method_a (the better by mean rank), method_b, mean_difference, wins, ties, losses, effect_size,
-        separated, and the column `p`. Pairs that were not compared may lack.
-    order : sequence of str
-        Methods, best first; of more than thirty the best thirty are drawn.
-    p : str
-        Which column holds the p-values to print.
+    A cell says how much better the method of its row is than that of its column: mean difference, wins/ties/losses over the
+    datasets, p-value (the column `p`); with many methods only the sign. Blue: better by mean difference, orange: worse; the
+    stronger the effect, the stronger the colour. A frame marks pairs that are separated. Pairs that were not compared may lack;
+    of more than thirty methods in `order`, best first, thirty are drawn.
     """
     methods = list(order[:TOP])
     place = {m: i for i, m in enumerate(methods)}

@@ -11,7 +11,7 @@ import pandas as pd
 from mlflow_mleval.measures.awareness import SUMMARIES as DIRECTIONS
 from mlflow_mleval.report.figures.fold_scatter import COLOURS, DETAILED, mark
 from mlflow_mleval.report.figures.labels import spread
-from mlflow_mleval.report.numerals import aligned, number
+from mlflow_mleval.report.numerals import ARROWS, aligned, number
 from mlflow_mleval.report.svg import BOLD, SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: What the parameter of a family says.
@@ -20,10 +20,7 @@ AXES = {
     "polynomial": "α: 1 is the Hamming loss, large values come near the subset 0/1 loss",
 }
 #: The same for several datasets at once.
-POSITIONS = {
-    "binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)",
-    "polynomial": AXES["polynomial"],
-}
+POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
 #: Line styles after the first six lines, so that colour is never alone.
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3")
 LINE = 15
@@ -33,26 +30,17 @@ _BETTER = BOLD * text_width("↑  better")
 #: Ratios are drawn up to this, and down to one over it.
 LARGEST_RATIO = 100.0
 #: Summaries of a whole profile, with their better directions.
-SUMMARIES = {s: {"min": "↓", "max": "↑"}[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
+SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
 ROW = 20
 
 
 def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None) -> Svg:
-    """Loss against the parameter of the family, a line a method, named at its end.
+    """Loss against the parameter of the family (k linear, α logarithmic), a line a method, named at its end.
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Index (method, parameter), best method first; loss, low and high (NaN: no band). The first thirty are drawn, with bands
-        if they are eight or fewer.
-    family : {"binomial", "polynomial"}
-        The axis of k is linear, that of α logarithmic.
-    title : str
-    kinds : mapping of method to int, optional
-        The number of the colour and mark of each, to keep them from figure to figure; by default their order.
+    `curves` has the index (method, parameter), best method first, and loss, low and high (NaN: no band). The first thirty
+    methods are drawn, with bands if they are eight or fewer. `kinds` keeps colour and mark of each from figure to figure.
     """
-    lines = {m: part.droplevel(0) for m, part in curves.groupby(level=0, sort=False)}
-    lines = dict(list(lines.items())[:TOP])
+    lines = dict([(m, part.droplevel(0)) for m, part in curves.groupby(level=0, sort=False)][:TOP])
     kinds = kinds or {m: i for i, m in enumerate(lines)}
     drawn = pd.concat(lines)
     bands = len(lines) <= DETAILED
@@ -65,8 +53,9 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[
     left = 8 + max(text_width(text, SMALL) for _, text in ticks)
     parameters = drawn.index.get_level_values(1).to_numpy(float)
     at = Scale(*_along(np.array([1.0, max(parameters.max(), 1 + 1e-9)]), family), left, WIDTH - room - 32)
-    words = "; ".join(f"{m} from {number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items())
+    ends = {m: f"{number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}" for m, c in lines.items()}
     told = f"{'k' if family == 'binomial' else 'α'} = 1 to {number(parameters.max())}"
+    words = "; ".join(f"{m} from {end}" for m, end in ends.items())
     svg = Svg(title, f"{family.capitalize()} loss for {told}: {words}. 0 is best.", bottom + 42)
     for tick, text in ticks:
         svg.line(left, y(tick), at.stop, y(tick), "grid")
@@ -79,15 +68,14 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[
     across = {m: [at(v) for v in _along(c.index.to_numpy(float), family)] for m, c in lines.items()}
     for m, c in lines.items():
         if bands and c["low"].notna().all():
-            edge = [*zip(across[m], map(y, c["high"]), strict=True), *reversed([*zip(across[m], map(y, c["low"]), strict=True)])]
+            edge = [*zip(across[m], map(y, c["high"]), strict=True), *zip(across[m][::-1], map(y, c["low"][::-1]), strict=True)]
             svg.path(edge, f"f{kinds[m] % COLOURS}", fill_opacity=0.13)
-    ends = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
-    for (m, c), end in zip(lines.items(), ends, strict=True):
+    places = spread([y(c["loss"].iloc[-1]) for c in lines.values()], LINE, 10, bottom)
+    for (m, c), end in zip(lines.items(), places, strict=True):
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
-        tip = f"{m}: {number(c['loss'].iloc[0])} to {number(c['loss'].iloc[-1])}"
         if len(points) > 1:
             style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
-            svg.path(points, style, tip=tip, stroke_dasharray=_dash(kinds[m]))
+            svg.path(points, style, tip=f"{m}: {ends[m]}", stroke_dasharray=_dash(kinds[m]))
         if bands:
             for p in points[::max(1, len(points) // 8)]:
                 mark(svg, kinds[m], *p, 3)
@@ -122,28 +110,15 @@ def _dash(kind: int) -> str | None:
     return DASHES[kind // COLOURS % len(DASHES)]
 
 
-def ratio_panels(
-    ratios: pd.DataFrame, crossings: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: str, title: str
-) -> Svg:
+def ratio_panels(ratios: pd.DataFrame, crossings: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: str, title: str) -> Svg:
     """A small panel a pair: how many times the loss of the first the loss of the second is, a line a dataset.
 
     The axis of ratios is logarithmic, so that twice and half lie equally far from 1. Heavy stretches are significant; a
-    circle marks a crossing, a filled one a crossing with a significant stretch on either side.
-
-    Parameters
-    ----------
-    ratios : pandas.DataFrame
-        Index (dataset, method_a, method_b, parameter); position, ratio, significant.
-    crossings : pandas.DataFrame
-        dataset, method_a, method_b, position, certain.
-    pairs : sequence of (first, second)
-        What to draw, in this order; either way round.
-    family : {"binomial", "polynomial"}
-    title : str
+    circle marks a crossing, a filled one a crossing with a significant stretch on either side. `ratios` has the index (dataset,
+    method_a, method_b, parameter); `pairs` say what to draw in which order, either way round.
     """
-    datasets = list(dict.fromkeys(ratios.index.get_level_values("dataset")))
-    kinds = {dataset: i for i, dataset in enumerate(datasets)}
-    room = room_for(datasets, 84)
+    kinds = {dataset: i for i, dataset in enumerate(ratios.index.unique("dataset"))}
+    room = room_for(kinds, 84)
     across = min(2, len(pairs))
     wide = PANEL if across == 2 else WIDTH
     long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
@@ -154,8 +129,7 @@ def ratio_panels(
     known = {pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)}
     found = {pair: _turned(known, *pair) for pair in pairs}
     words = "; ".join(f"{b} against {a}: {_ends(found[a, b])}" for a, b in pairs)
-    desc = f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}."
-    svg = Svg(title, desc, rows * tall + 10)
+    svg = Svg(title, f"Ratio of losses from Hamming to subset 0/1, above 1 the first is better. {words}.", rows * tall + 10)
     for i, (a, b) in enumerate(pairs):
         left, top = (i % across) * (PANEL + GAP), (i // across) * tall
         here = crossings[crossings["method_a"].isin((a, b)) & crossings["method_b"].isin((a, b))]
@@ -203,17 +177,15 @@ def _panel(
         svg.text(place, foot + 16, text, "muted small", "middle")
     ends: dict[str, tuple[float, float]] = {}
     for d, c in lines.items():
-        points = np.column_stack([[x(p) for p in c["position"]], [y(v) for v in logs[d]]])
-        real = np.flatnonzero(~np.isnan(logs[d]))
-        if not len(real):
+        points, real = np.column_stack([c["position"].map(x), [y(v) for v in logs[d]]]), ~np.isnan(logs[d])
+        if not real.any():
             continue
-        ends[d] = tuple(points[real[-1]])
-        heavy = c["significant"].to_numpy(bool)
+        ends[d] = tuple(points[real][-1])
         style = f"c{kinds[d] % COLOURS}"
-        tip = f"{d}: {number(c['ratio'].iloc[real[0]], 3)} to {number(c['ratio'].iloc[real[-1]], 3)}"
-        for run in _runs(~np.isnan(logs[d])):
+        tip = f"{d}: {' to '.join(number(v, 3) for v in c['ratio'][real].iloc[[0, -1]])}"
+        for run in _runs(real):
             _stretch(svg, kinds[d], points[run], f"{style} thin", tip, _dash(kinds[d]))
-        for run in _runs(heavy & ~np.isnan(logs[d])):
+        for run in _runs(real & c["significant"].to_numpy(bool)):
             _stretch(svg, kinds[d], points[run], f"{style} thick", tip)
     for row in crossings.itertuples():
         kind = kinds[row.dataset] % COLOURS
@@ -245,13 +217,11 @@ def _runs(flags: np.ndarray) -> list[np.ndarray]:
 def _ratio_ticks(y: Scale) -> list[float]:
     """Round ratios with room between them, 1 among them."""
     low, high = math.exp(y.low), math.exp(y.high)
-    if high / low < 4:
-        chosen = Scale(low, high, 0, 1).ticks(4)
-    else:
-        chosen = [f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5) if low <= f * 10.0**e <= high]
+    round_ones = [f * 10.0**e for e in range(-3, 3) for f in (1, 2, 5) if low <= f * 10.0**e <= high]
+    chosen = Scale(low, high, 0, 1).ticks(4) if high / low < 4 else round_ones
     kept = [1.0]
-    for value in sorted(chosen, key=lambda v: abs(math.log(v)) if v > 0 else math.inf):
-        if value > 0 and all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
+    for value in sorted((v for v in chosen if v > 0), key=lambda v: abs(math.log(v))):
+        if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
             kept.append(value)
     return kept
 
@@ -263,42 +233,31 @@ def _position_ticks(x: Scale, family: str, last: float) -> list[tuple[float, str
     return [(x(t / top), f"{10**t:g}") for t in range(math.floor(top + 1e-9) + 1)]
 
 
-def awareness_strips(
-    awareness: pd.DataFrame, order: Sequence[str], letters: Mapping[str, Mapping[str, str]], title: str
-) -> Svg:
+def awareness_strips(awareness: pd.DataFrame, order: Sequence[str], letters: Mapping[str, Mapping[str, str]], title: str) -> Svg:
     """A row a method, a strip a summary of its profiles: a dot a dataset, the mean as a line with its value.
 
-    Parameters
-    ----------
-    awareness : pandas.DataFrame
-        Index (dataset, method); the columns of `SUMMARIES`.
-    order : sequence of str
-        Methods; the first thirty are drawn.
-    letters : mapping of summary to mapping of method to str
-        Methods that share a letter are not separated in it; summaries that were not tested may lack.
-    title : str
+    `awareness` has the index (dataset, method) and the columns of `SUMMARIES`; methods that share one of the `letters` of a
+    summary are not separated in it. The first thirty methods of `order` are drawn.
     """
     methods = list(order)[:TOP]
     awareness = awareness[awareness.index.get_level_values("method").isin(methods)]
     means = awareness[list(SUMMARIES)].groupby(level="method").mean().loc[methods]
     words = "; ".join(f"{m} {', '.join(map(number, means.loc[m]))}" for m in methods)
-    heads = [f"{s.replace('_', ' ')} {arrow}" for s, arrow in SUMMARIES.items()]
     bottom = 24 + ROW * len(methods)
     svg = Svg(title, f"Means over datasets of {', '.join(SUMMARIES)}: {words}.", bottom + 24)
     room = room_for(methods, 130) + 8
     step = (WIDTH - room) / len(SUMMARIES)
     for i, m in enumerate(methods):
         svg.name(room - 8, 22 + ROW * i + 14, m, room - 8, anchor="end")
-    for j, (summary, head) in enumerate(zip(SUMMARIES, heads, strict=True)):
-        values = awareness[summary]
-        marks = letters.get(summary, {})
+    for j, (summary, arrow) in enumerate(SUMMARIES.items()):
+        values, marks = awareness[summary], letters.get(summary, {})
         wide = max((text_width(marks.get(m, ""), SMALL) for m in methods), default=0)
         shown = aligned(means[summary], 3)
         right = room + step * (j + 1) - wide - (14 if wide else 8)
         edge = right - max(text_width(t) for t in shown) - 6
         low, high = values.min(), values.max()
         x = Scale(*((low, high) if high > low else (low - 0.5, low + 0.5)), room + step * j + 6, edge - 4)
-        svg.text(x.start - 4, 12, head, "strong")
+        svg.text(x.start - 4, 12, f"{summary.replace('_', ' ')} {arrow}", "strong")
         svg.line(x.start - 4, 20, x.start - 4, bottom, "grid")
         for i, m in enumerate(methods):
             at = 22 + ROW * i + ROW / 2

@@ -15,14 +15,7 @@ ROW = 19
 
 
 def run_folds(folds: pd.DataFrame, means: Mapping[str, float]) -> Svg:
-    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line.
-
-    Parameters
-    ----------
-    folds : pandas.DataFrame
-        One row a fold, one column a measure whose range is 0 to 1.
-    means : mapping of str to float
-    """
+    """Every fold as a dot on an axis from 0 to 1, a row a measure, the mean as a line."""
     names = list(folds.columns)
     heads = [f"{m} {MEASURES[m].arrow}" for m in names]
     room = room_for(heads, 240)

@@ -13,13 +13,7 @@ _PARTS = (("tp", "faccent", None, "found"), ("fn", "faccent", 0.28, "missed"), (
 
 
 def run_labels(labels: pd.DataFrame) -> Svg:
-    """What becomes of each label: the instances where it is true or predicted, in shares: found, missed, predicted wrongly.
-
-    Parameters
-    ----------
-    labels : pandas.DataFrame
-        tp, fn, fp, support, f1 by label, in the order to draw. The first thirty are drawn.
-    """
+    """What becomes of each label: the instances where it is true or predicted, in shares; the first thirty labels are drawn."""
     drawn = labels.iloc[:TOP]
     room = room_for(drawn.index, 180) + 10
     x = Scale(0, 1, room, WIDTH - 118)

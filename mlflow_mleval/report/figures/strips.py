@@ -21,17 +21,7 @@ def flow_bar(value: float, limit: float, width: float = 44) -> Svg:
 
 
 def rank_strip(ranks: pd.Series, n_methods: int, width: float = 88) -> Svg:
-    """One cell a dataset, the stronger its colour the better the rank there; a dot marks rank 1.
-
-    Parameters
-    ----------
-    ranks : pandas.Series
-        Ranks of one method by dataset, 1 is best.
-    n_methods : int
-        The worst rank there is.
-    width : float
-        The most pixels the strip may take.
-    """
+    """One cell a dataset, the stronger its colour the better the method's rank there; a dot marks rank 1."""
     step = min(13.0, width / len(ranks))
     gap = 1 if step > 3 else 0
     words = ", ".join(f"{dataset} {number(rank)}" for dataset, rank in ranks.items())

@@ -10,17 +10,13 @@ from mlflow_mleval.report.escape import shorten
 from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for
 
-ROW = 20
+ROW, NOBODY = 20, "nobody"
 
 
 def weight_intervals(table: pd.DataFrame) -> Svg:
     """A pale bar where the leader stays, a dark one where the whole order does, a tick at the weight; who takes over beside it.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        By measure: weight, weight_low, weight_high, rival_low, rival_high, order_weight_low, order_weight_high.
-        Of more than thirty measures those with the narrowest ranges are drawn.
+    Of more than thirty measures those with the narrowest ranges are drawn.
     """
     width = (table["weight_high"] - table["weight_low"]).sort_values(kind="stable")
     drawn = table if len(table) <= TOP else table.loc[width.index[:TOP]]
@@ -40,24 +36,16 @@ def weight_intervals(table: pd.DataFrame) -> Svg:
         a, b = x(row.order_weight_low), x(row.order_weight_high)
         svg.rect(min(a, b - 1), y - 6, max(b - a, 1), 12, "faccent")
         svg.line(x(row.weight), y - 8, x(row.weight), y + 8, "tick")
-        svg.text(WIDTH - 168, y + 4, fit(_rivals(row), 168, SMALL), "small" if _has_rival(row) else "small muted")
+        svg.text(WIDTH - 168, y + 4, fit(_rivals(row), 168, SMALL), "small muted" if _rivals(row) == NOBODY else "small")
     return svg
-
-
-def _has_rival(row: pd.Series) -> bool:
-    return not (pd.isna(row.rival_low) and pd.isna(row.rival_high))
 
 
 def _rivals(row: pd.Series) -> str:
     """Who takes the lead beyond the ends of the range."""
-    sides = [
-        f"{shorten(rival, 14)} {word} {fixed(at, 3)}"
-        for word, rival, at in (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
-        if not pd.isna(rival)
-    ]
-    return ", ".join(sides) or "nobody"
+    sides = (("below", row.rival_low, row.weight_low), ("above", row.rival_high, row.weight_high))
+    return ", ".join(f"{shorten(m, 14)} {word} {fixed(at, 3)}" for word, m, at in sides if not pd.isna(m)) or NOBODY
 
 
 def _range(row: pd.Series) -> str:
-    ends = [fixed(v, 3) if math.isfinite(v) else "–" for v in (row.weight, row.weight_low, row.weight_high)]
-    return f"weight {ends[0]}, leader stays from {ends[1]} to {ends[2]}, {_rivals(row)}"
+    weight, low, high = (fixed(v, 3) if math.isfinite(v) else "–" for v in (row.weight, row.weight_low, row.weight_high))
+    return f"weight {weight}, leader stays from {low} to {high}, {_rivals(row)}"
