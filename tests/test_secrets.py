@@ -235,11 +235,11 @@ def test_no_token_is_in_a_warning_of_what_nobody_foresaw(monkeypatch, capsys):
 
 
 def test_no_token_is_in_a_warning_of_a_callback(impatient):
-    from mlflow_mleval.training.callbacks import epochs
+    from mlflow_mleval.training.harmless import warn
 
     impatient.setenv("MLFLOW_TRACKING_TOKEN", CORE)
     with pytest.warns(UserWarning, match=r"\*\*\*") as caught:
-        epochs._warn(f"KeyError: {CORE}")
+        warn(f"mleval: KeyError: {CORE}")
     clean(caught[0].message)
 
 

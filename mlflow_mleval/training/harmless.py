@@ -31,7 +31,7 @@ def same_randomness() -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Say it, even where warnings are errors: that must not stop the training."""
+    """Say it without secrets, even where warnings are errors: that must not stop the training."""
     try:
         warnings.warn(store.redacted(text), stacklevel=3)
     except Warning as error:
