@@ -63,9 +63,7 @@ class Hierarchy:
     """
 
     def __init__(
-        self,
-        edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph,
-        weights: Sequence[float] | None = None,
+        self, edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph, weights: Sequence[float] | None = None,
         nodes: Iterable[Hashable] = (),
     ):
         if isinstance(edges, nx.Graph):

@@ -121,17 +121,9 @@ def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def sum_rows(
-    true: Any,
-    score: Any,
-    pred: Any,
-    *,
-    rows: slice | NDArray[np.int64] = slice(None),
-    threshold: Any = 0.5,
-    conventions: Conventions = "sklearn",
-    flat: bool = True,
-    further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None,
-    truth: int | None = None,
+    true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
+    conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
+    seconds: Mapping[str, float] | None = None, truth: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
