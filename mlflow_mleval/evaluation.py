@@ -239,11 +239,7 @@ class Evaluation(Reported):
         return self.folds.mean().to_dict() if None not in self.sums else dict(self.measures)
 
     def profile(
-        self,
-        family: str = "binomial",
-        *,
-        ks: ArrayLike | None = None,
-        alphas: ArrayLike | None = None,
+        self, family: str = "binomial", *, ks: ArrayLike | None = None, alphas: ArrayLike | None = None,
         kind: str | None = None,
     ) -> Profile:
         """Losses between Hamming and subset 0/1, see `mlflow_mleval.measures.dependence.Profile`.
@@ -298,19 +294,10 @@ class Evaluation(Reported):
 
 
 def evaluate(
-    y_true: Any,
-    y_score: Any = None,
-    y_pred: Any = None,
-    *,
-    threshold: ArrayLike = 0.5,
-    label_names: Sequence[Hashable] | None = None,
-    hierarchy: Hierarchy | None = None,
-    folds: Any = None,
-    conventions: Conventions = "sklearn",
-    instances: bool = True,
-    fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None,
-    **hierarchy_options: Any,
+    y_true: Any, y_score: Any = None, y_pred: Any = None, *, threshold: ArrayLike = 0.5,
+    label_names: Sequence[Hashable] | None = None, hierarchy: Hierarchy | None = None, folds: Any = None,
+    conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
+    predict_time: float | Mapping[Hashable, float] | None = None, **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate multi-label predictions: all measures in one pass.
 
@@ -384,14 +371,8 @@ def evaluate(
 
 
 def evaluate_hierarchical(
-    true_sets: Any,
-    pred_sets: Any,
-    h: Hierarchy,
-    *,
-    folds: Any = None,
-    instances: bool = True,
-    fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None,
+    true_sets: Any, pred_sets: Any, h: Hierarchy, *, folds: Any = None, instances: bool = True,
+    fit_time: float | Mapping[Hashable, float] | None = None, predict_time: float | Mapping[Hashable, float] | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predicted sets of classes of a hierarchy.

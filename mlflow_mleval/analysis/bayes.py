@@ -77,14 +77,8 @@ class BayesResult:
 
 @renamed(threshold="credible_level", n_draws="n_resamples", minimize=DIRECTION)
 def bayesian_signed_rank(
-    table: ArrayLike | pd.DataFrame,
-    rope: float,
-    *,
-    direction: Direction = "max",
-    prior_strength: float = 0.5,
-    credible_level: float = 0.95,
-    n_resamples: int = 20_000,
-    seed: int = 0,
+    table: ArrayLike | pd.DataFrame, rope: float, *, direction: Direction = "max", prior_strength: float = 0.5,
+    credible_level: float = 0.95, n_resamples: int = 20_000, seed: int = 0,
 ) -> BayesResult:
     r"""The Bayesian signed-rank test of every pair of methods over datasets (Benavoli et al. 2017, section 4.2).
 
@@ -171,11 +165,7 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
 
 @renamed(threshold="credible_level", minimize=DIRECTION)
 def bayesian_t(
-    table: ArrayLike | pd.DataFrame,
-    rope: float,
-    *,
-    ratio: float | None = None,
-    direction: Direction = "max",
+    table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, direction: Direction = "max",
     credible_level: float = 0.95,
 ) -> BayesResult:
     r"""The Bayesian correlated t test of every pair of methods over the folds of one dataset (Corani & Benavoli 2015).

@@ -103,15 +103,8 @@ def _pair_table(
 
 
 def beyond_pvalues(
-    fusion: Fusion,
-    table: pd.DataFrame,
-    ranks: pd.DataFrame,
-    folds: Mapping[str, FoldComparison],
-    *,
-    rope: float = 0.01,
-    alpha: float = 0.05,
-    correction: str = "holm",
-    seed: int = 0,
+    fusion: Fusion, table: pd.DataFrame, ranks: pd.DataFrame, folds: Mapping[str, FoldComparison], *, rope: float = 0.01,
+    alpha: float = 0.05, correction: str = "holm", seed: int = 0,
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
 

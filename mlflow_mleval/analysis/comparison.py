@@ -306,26 +306,10 @@ class Comparison(Reported):
 
 @renamed(threshold="max_correlation", n_draws="n_resamples")
 def compare(
-    study: Study,
-    *,
-    on: str = FUSED,
-    preference: Any = "v_shape",
-    weights: Any = "entropy",
-    p: Any = None,
-    q: Any = None,
-    s: Any = None,
-    drop_constant: bool = False,
-    alpha: float = 0.05,
-    ties: str = "correct",
-    test: str = "auto",
-    correction: str = "holm",
-    control: str | None = None,
-    max_correlation: float = 0.9,
-    stability: bool = False,
-    n_resamples: int = 10_000,
-    seed: int = 0,
-    over_folds: Mapping[str, Any] | None = None,
-    profiles: Profiles | None = None,
+    study: Study, *, on: str = FUSED, preference: Any = "v_shape", weights: Any = "entropy", p: Any = None, q: Any = None,
+    s: Any = None, drop_constant: bool = False, alpha: float = 0.05, ties: str = "correct", test: str = "auto",
+    correction: str = "holm", control: str | None = None, max_correlation: float = 0.9, stability: bool = False,
+    n_resamples: int = 10_000, seed: int = 0, over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None,
     rope: float | None = None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.

@@ -158,14 +158,8 @@ class InstanceTests(Reported):
 
 @renamed(n_draws="n_resamples")
 def instance_tests(
-    methods: Mapping[Hashable, Source],
-    measures: Iterable[str],
-    *,
-    minimize: Iterable[str] = (),
-    maximize: Iterable[str] = (),
-    alpha: float = 0.05,
-    n_resamples: int = 9_999,
-    seed: int = 0,
+    methods: Mapping[Hashable, Source], measures: Iterable[str], *, minimize: Iterable[str] = (), maximize: Iterable[str] = (),
+    alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of the same instances.
 

@@ -76,10 +76,7 @@ class Profiles:
 
     @classmethod
     def from_counts(
-        cls,
-        counts: Mapping[Pair, ArrayLike],
-        *,
-        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
+        cls, counts: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
         """Profiles of label sets from the numbers of wrong labels.
@@ -116,10 +113,7 @@ class Profiles:
 
     @classmethod
     def from_errors(
-        cls,
-        errors: Mapping[Pair, ArrayLike],
-        *,
-        folds: Mapping[Pair, Sequence[Hashable]] | None = None,
+        cls, errors: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
         """Profiles of scores from the means of the order statistics of their errors.
@@ -252,15 +246,9 @@ class Profiles:
 
 
 def gather(
-    errors: Mapping[Pair, Array],
-    n_labels: Mapping[Pair, int],
-    folds: Mapping[Pair, tuple[Hashable, ...]],
-    kind: Literal["hard", "soft"],
-    *,
-    absent: Mapping[str, str] | None = None,
-    runs: pd.DataFrame | None = None,
-    notes: Iterable[str] = (),
-    source: Mapping[str, Any] | None = None,
+    errors: Mapping[Pair, Array], n_labels: Mapping[Pair, int], folds: Mapping[Pair, tuple[Hashable, ...]],
+    kind: Literal["hard", "soft"], *, absent: Mapping[str, str] | None = None, runs: pd.DataFrame | None = None,
+    notes: Iterable[str] = (), source: Mapping[str, Any] | None = None,
 ) -> Profiles:
     """Profiles from what is known of each pair; those with another number of labels than most on the dataset go to `absent`."""
     absent = dict(absent or {})

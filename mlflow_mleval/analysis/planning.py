@@ -66,13 +66,8 @@ class EquivalenceResult:
 
 @renamed(margin="rope", minimize=DIRECTION)
 def equivalence(
-    table: ArrayLike | pd.DataFrame,
-    rope: float,
-    *,
-    ratio: float | None = None,
-    direction: Direction = "max",
-    correction: str = "holm",
-    alpha: float = 0.05,
+    table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, direction: Direction = "max",
+    correction: str = "holm", alpha: float = 0.05,
 ) -> EquivalenceResult:
     r"""Whether the mean difference of each pair is shown to lie within the rope: two one-sided t tests (Schuirmann 1987).
 
@@ -232,14 +227,8 @@ class Plan:
 
 @renamed(minimize=DIRECTION)
 def plan(
-    table: ArrayLike | pd.DataFrame,
-    *,
-    over: str = "datasets",
-    ratio: float | None = None,
-    direction: Direction = "max",
-    power: float = 0.8,
-    correction: str = "holm",
-    alpha: float = 0.05,
+    table: ArrayLike | pd.DataFrame, *, over: str = "datasets", ratio: float | None = None, direction: Direction = "max",
+    power: float = 0.8, correction: str = "holm", alpha: float = 0.05,
 ) -> Plan:
     r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
 

@@ -221,16 +221,8 @@ class ProfileComparison(Reported):
 
 
 def compare_profiles(
-    profiles: Profiles,
-    *,
-    family: str = "binomial",
-    parameters: ArrayLike | None = None,
-    alpha: float = 0.05,
-    n_resamples: int = 1_000,
-    seed: int = 0,
-    protocol: str | None = None,
-    ratio: float | None = None,
-    top: int = TOP,
+    profiles: Profiles, *, family: str = "binomial", parameters: ArrayLike | None = None, alpha: float = 0.05,
+    n_resamples: int = 1_000, seed: int = 0, protocol: str | None = None, ratio: float | None = None, top: int = TOP,
 ) -> ProfileComparison:
     r"""Compare the loss profiles of methods: where they cross, where one is better for certain, who is aware of dependence.
 

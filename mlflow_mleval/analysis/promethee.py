@@ -108,14 +108,8 @@ class PrometheeResult:
 
 
 def promethee(
-    table: pd.DataFrame | npt.ArrayLike,
-    minimize: Iterable[Any] = (),
-    preference: Preference = "v_shape",
-    weights: Weights = "entropy",
-    p: Threshold = None,
-    q: Threshold = None,
-    s: Threshold = None,
-    drop_constant: bool = False,
+    table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), preference: Preference = "v_shape",
+    weights: Weights = "entropy", p: Threshold = None, q: Threshold = None, s: Threshold = None, drop_constant: bool = False,
 ) -> PrometheeResult:
     """Rank methods by many measures at once: PROMETHEE I and II.
 

@@ -71,11 +71,7 @@ class RankConfidence:
 
 @renamed(n_draws="n_resamples", minimize=DIRECTION)
 def rank_confidence(
-    table: ArrayLike | pd.DataFrame,
-    *,
-    direction: Direction = "max",
-    alpha: float = 0.05,
-    n_resamples: int = 9_999,
+    table: ArrayLike | pd.DataFrame, *, direction: Direction = "max", alpha: float = 0.05, n_resamples: int = 9_999,
     seed: int = 0,
 ) -> RankConfidence:
     r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et al. 2024).

@@ -18,13 +18,8 @@ from mlflow_mleval.validation import groups
 
 
 def evaluate_file(
-    path: str | Path,
-    *,
-    truth: str | Path | None = None,
-    hierarchy: str | Path | Hierarchy | None = None,
-    threshold: float = 0.5,
-    conventions: str = "sklearn",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    path: str | Path, *, truth: str | Path | None = None, hierarchy: str | Path | Hierarchy | None = None,
+    threshold: float = 0.5, conventions: str = "sklearn", progress: Callable[[int, int], None] = lambda done, total: None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.

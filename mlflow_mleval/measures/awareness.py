@@ -29,11 +29,6 @@ def area_weights(family: str, n_labels: int) -> Array:
     The area is that of trapezoids over (k-1)/(K-1), k = 1..K, or over log(alpha) scaled to [0, 1], alpha in `ALPHAS`. Binomial:
     without the K x K weights, for those of the i-th largest error sum to (K+1)/(i(i+1)) over k (write 1/C(K,k) as a beta integral
     and sum under it).
-
-    >>> area_weights("binomial", 3).round(4)
-    array([0.6667, 0.25  , 0.0833])
-    >>> round(float(area_weights("polynomial", 3).sum()), 12)
-    1.0
     """
     n_labels = label_count(n_labels)
     if one_of(family, "family", ("binomial", "polynomial")) == "polynomial":
@@ -51,19 +46,8 @@ def area_weights(family: str, n_labels: int) -> Array:
 def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "binomial") -> dict[str, Array]:
     """The ends of loss profiles, their area, slope and relative gain, each of shape (...,).
 
-    Parameters
-    ----------
-    means : array, shape (..., K)
-        Mean over instances of the largest error, the second largest, and so on; zeros at the end may be left out.
-    n_labels : int, optional
-        K, where zeros were left out.
-    family : {"binomial", "polynomial"}
-        Of `area` and `relative_gain`.
-
-    Returns
-    -------
-    dict of str to array
-        As of `mlflow_mleval.measures.dependence.Profile`: hamming and subset (the ends), area, slope, relative_gain.
+    Given the means over instances of the largest error, the second largest, and so on, shape (..., K); zeros at the end may be
+    left out, then `n_labels` says K. The family is that of area and relative_gain.
 
     >>> a, b = [0.488, 0.104, 0.008], [0.5, 0.5, 0.5]  # the learners A and B of section 4.4
     >>> {name: values.round(3).tolist() for name, values in awareness([a, b]).items()}  # doctest: +NORMALIZE_WHITESPACE
@@ -87,11 +71,7 @@ def awareness(means: ArrayLike, n_labels: int | None = None, family: str = "bino
 
 
 def hard_measures(means: ArrayLike, n_labels: int | None = None) -> dict[str, Array]:
-    """The measures of the registry that follow from the wrong labels of label sets alone; arguments as of `awareness`.
-
-    >>> {name: float(value) for name, value in hard_measures([0.5, 0.5]).items()}  # doctest: +NORMALIZE_WHITESPACE
-    {'hamming_loss': 0.5, 'subset_accuracy': 0.5, 'binomial_area': 0.5, 'binomial_slope': 0.0, 'binomial_gain': 1.0}
-    """
+    """The measures of the registry that follow from the wrong labels of label sets alone; arguments as of `awareness`."""
     found = awareness(means, n_labels)
     ends = {"hamming_loss": found["hamming"], "subset_accuracy": 1 - found["subset"]}
     return ends | {measure: found[name] for measure, name in MEASURED.items()}
@@ -101,9 +81,6 @@ def binomial_measures(means: ArrayLike, kind: Literal["soft", "hard"]) -> dict[s
     """The summaries of the binomial profile that an evaluation reports, by the names of the registry.
 
     The errors are those of scores ("soft") or of predicted label sets ("hard"), whose ends are measures anyway.
-
-    >>> {name: round(value, 4) for name, value in binomial_measures([0.625, 0.375, 0.0], "hard").items()}
-    {'binomial_area': 0.5104, 'binomial_slope': 0.2917, 'binomial_gain': 0.4688}
     """
     found = {name: float(value) for name, value in awareness(means).items()}
     if kind == "hard":

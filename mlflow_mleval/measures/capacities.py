@@ -25,6 +25,7 @@ _TOLERANCE = 1e-9
 _NAMED = 3
 
 
+@dataclass(frozen=True, eq=False)
 class Capacity(ABC):
     """A monotone, normalised weight of the sets of K labels; make one with `from_function`, `from_mobius`, `counting`,
     `binomial`, `polynomial` or `weighted`.
@@ -196,11 +197,6 @@ class Capacity(ABC):
             Positive factor on the weights of the labels that are relevant for the instance; above 1, errors on relevant
             labels (recall) cost more than those on irrelevant ones (precision).
 
-        Raises
-        ------
-        ValueError
-            Weights as above; v is not monotone or not normalised, with the sets that show it.
-
         >>> mu = Capacity.weighted([1, 1, 2], relevant_weight=3)
         >>> mu({2}), mu({2}, relevant={2})
         (0.5, 0.75)
@@ -316,7 +312,6 @@ def choquet_loss(y_true: Any, y_score: Any, capacity: Capacity, *, per_instance:
 class _Table(Capacity):
     """mu of every set by bitmask."""
 
-    n_labels: int
     table: NDArray[np.float64]
 
     def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -330,7 +325,6 @@ class _Table(Capacity):
 class _Function(Capacity):
     """Whatever a function says, asked once for each different set (and relevant set) at a time."""
 
-    n_labels: int
     function: Callable[..., Any]
     takes_masks: bool
     relevance: bool
@@ -350,7 +344,6 @@ class _Function(Capacity):
 class _Mobius(Capacity):
     """Masses of a few sets, with a factor by the number of relevant labels in the set."""
 
-    n_labels: int
     terms: list[tuple[tuple[int, ...], float]]
     factors: list[NDArray[np.float64]]
     has_negative: bool
@@ -376,7 +369,6 @@ class _Mobius(Capacity):
 class _Counting(Capacity):
     """v(|A|/K), kept as OWA weights, the weight of the largest error first."""
 
-    n_labels: int
     weights: NDArray[np.float64]
 
     def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -390,7 +382,6 @@ class _Counting(Capacity):
 class _Weighted(Capacity):
     """v of the share of the label weights."""
 
-    n_labels: int
     weights: NDArray[np.float64]
     v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     relevant_weight: float

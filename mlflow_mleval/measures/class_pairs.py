@@ -17,29 +17,15 @@ _SUBSETS = 4  # classes of the smaller side up to which all its subsets are tabu
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a true and a predicted class of the same instance, and how far apart they are.
+    """All pairs of a true and a predicted class of the same instance, and how far apart they are."""
 
-    Attributes
-    ----------
-    start : ndarray, shape (N + 1,)
-        The pairs of instance i stand at ``start[i]`` to ``start[i + 1]``: its matrix true x predicted, row by row.
-    left, right : ndarray
-        Places of the classes in ``true.indices`` and ``pred.indices``.
-    a, b : ndarray
-        The distinct pairs of classes, sorted.
-    kind : ndarray
-        Which of the distinct pairs each pair is.
-    apart : ndarray
-        Distance of each distinct pair.
-    """
-
-    start: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
-    kind: np.ndarray
-    apart: np.ndarray
+    start: np.ndarray  # the pairs of instance i stand at start[i] to start[i + 1]: its matrix true x predicted, row by row
+    left: np.ndarray  # places of the classes in true.indices
+    right: np.ndarray  # and in pred.indices
+    a: np.ndarray  # the distinct pairs of classes, sorted: the true class
+    b: np.ndarray  # and the predicted one
+    kind: np.ndarray  # which of the distinct pairs each pair is
+    apart: np.ndarray  # distance of each distinct pair
 
     @classmethod
     def of(cls, true: sparse.csr_array, pred: sparse.csr_array, above: sparse.csr_array) -> Pairs:
@@ -108,9 +94,6 @@ def best_matching(weight: np.ndarray) -> np.ndarray:
     """Largest sum of weights of a one-to-one matching, for a stack of matrices of weights that are not negative.
 
     What is not matched weighs nothing.
-
-    >>> best_matching(np.array([[[3, 2], [2, 0]], [[3, 2], [1, 1]]]))
-    array([4, 4])
     """
     if weight.shape[1] < weight.shape[2]:
         weight = weight.transpose(0, 2, 1)

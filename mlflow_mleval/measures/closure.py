@@ -14,21 +14,13 @@ from scipy import sparse
 
 
 def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The indices ``starts[i], ..., starts[i] + lengths[i] - 1`` of every i, one after the other.
-
-    >>> spans(np.array([5, 0, 2]), np.array([2, 0, 3]))
-    array([5, 6, 2, 3, 4])
-    """
+    """The indices ``starts[i], ..., starts[i] + lengths[i] - 1`` of every i, one after the other."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:
-    """Where each of the consecutive stretches of these lengths starts, and where the last one ends.
-
-    >>> offsets(np.array([2, 0, 3]))
-    array([0, 2, 2, 5])
-    """
+    """Where each of the consecutive stretches of these lengths starts, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
@@ -39,11 +31,7 @@ def compressed(data: np.ndarray, indices: np.ndarray, start: np.ndarray, width: 
 
 
 def stretches(costs: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
-    """Cut a sequence into stretches whose costs sum to at most the limit, or that are one item.
-
-    >>> list(stretches(np.array([2, 2, 1, 7, 1]), 5))
-    [(0, 3), (3, 4), (4, 5)]
-    """
+    """Cut a sequence into stretches whose costs sum to at most the limit, or that are one item."""
     total = np.cumsum(costs)
     lo = 0
     while lo < len(total):
@@ -57,22 +45,12 @@ class Parents:
     """The edges of a hierarchy from child to parent, in CSR form.
 
     Classes are numbered by level, and within a level by falling number of parents. Number 0 is the virtual root.
-
-    Attributes
-    ----------
-    start : ndarray of int, shape (n + 1,)
-        The parents of class c are ``parent[start[c]:start[c + 1]]``.
-    parent : ndarray of int
-    length : ndarray
-        Length of each edge: integers where all lengths are whole numbers, else float64.
-    level : ndarray of int, shape (n,)
-        Most edges on a path from the virtual root.
     """
 
-    start: np.ndarray
+    start: np.ndarray  # the parents of class c are parent[start[c]:start[c + 1]]
     parent: np.ndarray
-    length: np.ndarray
-    level: np.ndarray
+    length: np.ndarray  # of each edge: integers where all lengths are whole numbers, else float64
+    level: np.ndarray  # most edges on a path from the virtual root, of each class
 
     @classmethod
     def arrange(cls, child, parent, length, level) -> tuple[Parents, np.ndarray]:

@@ -38,14 +38,6 @@ def family_weights(family: str, n_labels: int, parameters: ArrayLike | None = No
     largest error in the set, so the i-th largest error of K counts in C(K-i, k-1) of the C(K, k) sets. Polynomial, alpha >= 1 (by
     default `ALPHAS`; eq. 17): the i-th largest weighs ((K-i+1)/K)^alpha - ((K-i)/K)^alpha. Parameter 1 is the Hamming loss, the
     largest the subset 0/1 loss.
-
-    >>> family_weights("binomial", 4, [1, 2, 4]).round(3)
-    array([[0.25 , 0.25 , 0.25 , 0.25 ],
-           [0.5  , 0.333, 0.167, 0.   ],
-           [1.   , 0.   , 0.   , 0.   ]])
-    >>> family_weights("polynomial", 4, [1, 2]).round(4)
-    array([[0.25  , 0.25  , 0.25  , 0.25  ],
-           [0.4375, 0.3125, 0.1875, 0.0625]])
     """
     return _weights(family, n_labels, _parameters(family, n_labels, parameters), n_labels)
 
@@ -72,11 +64,7 @@ def label_count(n_labels: int) -> int:
 
 
 def owa_weights(family: str, n_labels: int, parameter: float) -> NDArray[np.float64]:
-    """The weights of one loss of a family, shape (K,).
-
-    >>> owa_weights("binomial", 3, 2).round(3)
-    array([0.667, 0.333, 0.   ])
-    """
+    """The weights of one loss of a family, shape (K,)."""
     if np.ndim(parameter):
         raise ValueError(f"`{_NAMES[family]}` must be one number, got {parameter!r}. `loss_profile` takes several.")
     return _weights(family, n_labels, _parameters(family, n_labels, parameter), n_labels)[0]
@@ -110,9 +98,6 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
 
     They add up over disjoint sets of instances; `profile_from_means` takes them divided by the number of instances. Scores lie
     in [0, 1] or are hard predictions. Two sparse matrices are never made dense.
-
-    >>> order_statistic_sums([[0, 1, 1], [0, 0, 1]], [[0.25, 1.0, 0.5], [0.5, 0.0, 0.25]])
-    array([1.25, 0.75, 0.  ])
     """
     y_true, y_score = truth_and_scores(y_true, y_score)
     n_labels = y_true.shape[1]
@@ -130,11 +115,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
 
 
 def error_histogram(y_true: Any, y_pred: Any) -> NDArray[np.int64]:
-    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1; `profile_from_histogram` takes it.
-
-    >>> error_histogram([[0, 1, 1], [0, 0, 1]], [[0, 1, 0], [0, 0, 1]])
-    array([1, 1, 0, 0])
-    """
+    """Number of instances with 0, 1, …, K wrong labels, of two matrices of 0 and 1; `profile_from_histogram` takes it."""
     y_true, y_pred = binary_matrix(y_true, "y_true"), binary_matrix(y_pred, "y_pred")
     same_shape(y_pred, "y_pred", y_true, "y_true")
     n_rows, n_labels = y_true.shape
@@ -267,11 +248,7 @@ def loss_profile(y_true: Any, predicted: Any, family: str = "binomial", paramete
 
 
 def profile_from_means(means: ArrayLike, family: str = "binomial", parameters: ArrayLike | None = None) -> Profile:
-    """The profile of scores, from the mean over instances of each order statistic of the errors, shape (K,).
-
-    >>> profile_from_means([0.625, 0.375, 0.0]).losses.round(4)
-    array([0.3333, 0.5417, 0.625 ])
-    """
+    """The profile of scores, from the mean over instances of each order statistic of the errors, shape (K,)."""
     means = np.asarray(means, dtype=float)
     if means.ndim != 1 or not len(means) or not np.all(np.diff(means, prepend=1, append=0) <= 1e-9):  # but for rounding
         raise ValueError(
@@ -286,9 +263,6 @@ def profile_from_histogram(histogram: ArrayLike, family: str = "binomial", param
 
     An instance with j wrong labels loses the sum of the j largest weights. (The paper's sum for hard predictions has its index
     reversed.)
-
-    >>> profile_from_histogram([1, 1, 0, 0]).losses.round(4)
-    array([0.1667, 0.3333, 0.5   ])
     """
     histogram = np.asarray(histogram)
     if histogram.ndim != 1 or len(histogram) < 2 or not np.all(histogram >= 0) or not np.any(histogram):

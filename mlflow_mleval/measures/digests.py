@@ -18,11 +18,7 @@ _ROWS, _CELLS = 1 << 16, 1 << 22  # rows of a sparse matrix and cells of a dense
 
 
 def row_digests(truth: Any) -> NDArray[np.uint32]:
-    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same in any form.
-
-    >>> (row_digests(np.eye(2, dtype=bool)) == row_digests(sparse.csr_array(np.eye(2, dtype=bool)))).all()
-    np.True_
-    """
+    """SHA-256 of which columns of each row are set, shape (N, 8); a checked matrix gives the same in any form."""
     step = _ROWS if sparse.issparse(truth) else max(1, _CELLS // truth.shape[1])
     parts = [_of_block(truth[i : i + step]) for i in range(0, truth.shape[0], step)]
     return np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8)
@@ -60,21 +56,13 @@ def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:
-    """SHA-256 of which truth the instance of each name has, whatever their order and how often each is tested.
-
-    >>> instance_digest(["b", "a", "b"], np.array([1, 0, 1])) == instance_digest(["a", "b"], np.array([0, 1]))
-    True
-    """
+    """SHA-256 of which truth the instance of each name has, whatever their order and how often each is tested."""
     found = dict(sorted(zip(map(str, names), truth.tolist(), strict=True)))
     return sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def split_digest(parts: Iterable[Sequence[int] | NDArray[np.int64]]) -> str:
-    """SHA-256 of which instances each fold tests, whatever their order within the fold.
-
-    >>> split_digest([[0, 2], [1]]) == split_digest([[2, 0], [1]]) != split_digest([[1], [0, 2]])
-    True
-    """
+    """SHA-256 of which instances each fold tests, whatever their order within the fold."""
     digest = sha256()
     for part in parts:
         rows = np.sort(np.asarray(part)).astype("<i8")

@@ -79,25 +79,11 @@ def instance_measures(
         The other columns are the sizes and sums that `micro` needs. A precision or recall whose set is empty is 0; of
         instances where nothing is true and nothing predicted all scores are 1 and all losses 0.
 
-    Raises
-    ------
-    ValueError
-        Unknown classes, different numbers of instances, no instance, options out of range, a matrix not of 0 and 1.
-    TypeError
-        An instance whose classes are not in a collection.
-
     Notes
     -----
     Work and memory grow with the number of ancestors of the different classes that occur, not with the number of paths; a
     hierarchy in which classes have thousands of ancestors is best evaluated in batches of instances.
 
-    References
-    ----------
-    Kosmopoulos, Partalas, Gaussier, Paliouras, Androutsopoulos: Evaluation measures for hierarchical classification: a unified
-    view and novel approaches. Data Mining and Knowledge Discovery 29 (2015).
-
-    Examples
-    --------
     >>> h = Hierarchy([("animal", "pet"), ("animal", "cow"), ("pet", "cat"), ("pet", "dog")])
     >>> table = instance_measures([["cat"], ["cow", "dog"]], [["dog"], ["dog"]], h)
     >>> table[["h_precision", "h_recall", "h_loss", "gie", "mgia", "lca_f1"]].round(3)
@@ -159,11 +145,7 @@ OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__
 
 
 def micro(sums: Mapping[str, float]) -> dict[str, float]:
-    """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed over instances.
-
-    >>> micro({"h_intersection": 2, "h_true_size": 4, "h_pred_size": 2})
-    {'micro_h_precision': 1.0, 'micro_h_recall': 0.5, 'micro_h_f1': 0.6666666666666666}
-    """
+    """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed over instances."""
     found = {}
     for name in ("h", "descendant", "lca"):
         if f"{name}_intersection" in sums:

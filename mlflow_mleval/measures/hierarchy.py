@@ -63,9 +63,7 @@ class Hierarchy:
     """
 
     def __init__(
-        self,
-        edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph,
-        weights: Sequence[float] | None = None,
+        self, edges: Iterable[tuple[Hashable, Hashable]] | nx.DiGraph, weights: Sequence[float] | None = None,
         nodes: Iterable[Hashable] = (),
     ):
         if isinstance(edges, nx.Graph):
@@ -268,25 +266,11 @@ class Hierarchy:
         return float((a_up + b_up)[(a_up > 0) & (b_up > 0)].min() - 2)
 
     def indicator(self, sets: Any, name: str = "sets") -> sparse.csr_array:
-        """Class sets as a matrix.
+        """Class sets as a csr_array of bool, shape (N, C), with the columns `nodes`; `name` is what messages call the argument.
 
-        Parameters
-        ----------
-        sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
-            A matrix has the columns `nodes`. A class that is given twice counts once.
-        name : str
-            What messages call the argument.
-
-        Returns
-        -------
-        csr_array of bool, shape (N, C)
-
-        Raises
-        ------
-        ValueError
-            Unknown classes, no instance, a matrix of another width or with other numbers than 0 and 1.
-        TypeError
-            An instance whose classes are not in a collection.
+        The sets are N collections of class names, where a class that is given twice counts once, or scipy.sparse of 0 and 1. A
+        ValueError is raised for unknown classes, no instance, a matrix of another width or with other numbers than 0 and 1, a
+        TypeError for an instance whose classes are not in a collection.
 
         >>> Hierarchy([("a", "b"), ("a", "c")]).indicator([["c", "a"], [], {"b"}]).toarray().astype(int)
         array([[1, 0, 1],
@@ -321,11 +305,7 @@ class Hierarchy:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this hierarchy from others: its classes in order, edges and lengths.
-
-        >>> Hierarchy([("a", "b")]).digest == Hierarchy([("a", "b")]).digest != Hierarchy([("b", "a")]).digest
-        True
-        """
+        """What tells this hierarchy from others: its classes in order, edges and lengths."""
         arrays = self._number, self._up.start, self._up.parent, self._up.length.astype(float)
         return sha256(repr(self.nodes).encode() + b"".join(array.tobytes() for array in arrays)).hexdigest()[:16]
 
@@ -343,11 +323,7 @@ class Hierarchy:
 
 
 def listing(items: Iterable[Any], noun: str) -> str:
-    """The items, how many they are, and the first few of them.
-
-    >>> listing("abcdefg", "letter")
-    "7 letters: 'a', 'b', 'c', 'd', 'e', ..."
-    """
+    """How many items there are, and the first few of them."""
     items = list(items)
     plural = noun if len(items) == 1 else noun + ("es" if noun.endswith("s") else "s")
     return f"{len(items)} {plural}: {', '.join(map(repr, items[:5]))}{', ...' * (len(items) > 5)}"

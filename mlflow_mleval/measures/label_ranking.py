@@ -13,17 +13,10 @@ def ranking_measures(
 ) -> dict[str, NDArray[np.float64]]:
     """The four ranking measures of each instance (Madjarov et al. 2012, A.13 to A.16), each of shape (n,).
 
-    One sort of each row, with the truth carried in the lowest bit of the sorted numbers.
-
-    Parameters
-    ----------
-    true : array of bool, shape (n, K)
-    scores : array of float, shape (n, K)
-        Finite; only their order within a row counts.
-    conventions : {"sklearn", "mulan"}
-        Equal scores share the worst rank of the group, or stand in the order of falling label index. An instance without
-        a relevant label has average precision 1, or NaN: it is left out of the mean. Its coverage and ranking loss are 0,
-        its one-error 1, under both. Ties for the top label go to the lowest index, or the highest.
+    Scores are finite; only their order within a row counts. One sort of each row, with the truth carried in the lowest bit of the
+    sorted numbers. By the conventions, sklearn or mulan, equal scores share the worst rank of the group, or stand in the order of
+    falling label index; an instance without a relevant label has average precision 1, or NaN (left out of the mean), its coverage
+    and ranking loss being 0 and its one-error 1 under both; ties for the top label go to the lowest index, or the highest.
 
     >>> found = ranking_measures(np.array([[True, False, True]]), np.array([[0.9, 0.5, 0.2]]))
     >>> {name: v.round(3).item() for name, v in found.items()}

@@ -22,63 +22,33 @@ _RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Counts and sums over the instances of one fold, or of several added up with ``+``.
-
-    Attributes
-    ----------
-    n : int
-        Instances.
-    columns : tuple of str
-        Names of the M quantities that are summed over instances.
-    counts : array of int, shape (M,)
-        Instances that enter each of them; the others are undefined (NaN) there.
-    totals : array, shape (2, M)
-        Their sums: value and rounding error, so that the order of additions leaves no trace.
-    by_label : array of int, shape (3, K)
-        True positives, predicted and true instances of each label.
-    wrong : array of int, shape (K + 1,)
-        Instances with 0, 1, …, K wrong labels.
-    empty : array of int, shape (2,)
-        Instances with an empty prediction and with an empty truth.
-    errors : array, shape (2, K), or None
-        Sums of the largest, the second largest, … error abs(score - truth) of an instance, as value and rounding error.
-        None without scores or where a score lies outside [0, 1].
-    score_range : tuple of float, or None
-        Smallest and largest score.
-    seconds : mapping of str to float
-        ``fit_time``, ``predict_time``, where known of all parts.
-    truth : int or None
-        Sum of the digests of the true label sets, which tells data apart; None where it is not known.
-    """
+    """Counts and sums over the instances of one fold, or of several added up with ``+``."""
 
     n: int
-    columns: tuple[str, ...]
-    counts: NDArray[np.int64]
-    totals: NDArray[np.float64]
-    by_label: NDArray[np.int64]
-    wrong: NDArray[np.int64]
-    empty: NDArray[np.int64]
+    columns: tuple[str, ...]  # the M quantities that are summed over instances
+    counts: NDArray[np.int64]  # (M,): instances that enter each of them; the others are undefined (NaN) there
+    totals: NDArray[np.float64]  # (2, M): their sums, value and rounding error, so that the order of additions leaves no trace
+    by_label: NDArray[np.int64]  # (3, K): true positives, predicted and true instances of each label
+    wrong: NDArray[np.int64]  # (K + 1,): instances with 0, 1, …, K wrong labels
+    empty: NDArray[np.int64]  # instances with an empty prediction and with an empty truth
+    # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance: value and rounding error; None
+    # without scores or where a score lies outside [0, 1].
     errors: NDArray[np.float64] | None = None
     score_range: tuple[float, float] | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    truth: int | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)  # fit_time, predict_time, where known of all parts
+    truth: int | None = None  # sum of the digests of the true label sets, which tells data apart; None where it is not known
 
     def __add__(self, other: Sums) -> Sums:
         errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
         ranges = self.score_range, other.score_range
         return Sums(
-            n=self.n + other.n,
-            columns=self.columns,
-            counts=self.counts + other.counts,
-            totals=_exact_sum(self.totals, other.totals),
-            by_label=self.by_label + other.by_label,
-            wrong=self.wrong + other.wrong,
-            empty=self.empty + other.empty,
-            errors=errors,
+            n=self.n + other.n, columns=self.columns, counts=self.counts + other.counts,
+            totals=_exact_sum(self.totals, other.totals), by_label=self.by_label + other.by_label,
+            wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=errors,
             score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
             truth=together(self.truth, other.truth),
-        )
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
@@ -121,42 +91,15 @@ def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def sum_rows(
-    true: Any,
-    score: Any,
-    pred: Any,
-    *,
-    rows: slice | NDArray[np.int64] = slice(None),
-    threshold: Any = 0.5,
-    conventions: Conventions = "sklearn",
-    flat: bool = True,
-    further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None,
-    truth: int | None = None,
+    true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
+    conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
+    seconds: Mapping[str, float] | None = None, truth: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
-    Parameters
-    ----------
-    true, pred : boolean array or CSR matrix, shape (N, K)
-        ``pred`` may be None: then ``score >= threshold``.
-    score : array or CSR matrix of finite numbers, shape (N, K), or None
-    rows : array of int, shape (n,)
-        All by default.
-    threshold : float or array of shape (K,)
-    conventions : {"sklearn", "mulan"}
-    flat : bool
-        Include the example-based measures.
-    further : mapping of str to array of shape (N,)
-        Quantities known of each instance that are to be summed too.
-    seconds, truth
-        Those of `Sums`.
-
-    Returns
-    -------
-    sums : Sums
-    values : dict of str to array of shape (n,)
-        The example-based and ranking measures, the further quantities, mean and largest error of scores in [0, 1], and
-        the numbers of true and of predicted labels.
+    Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities known of each instance that
+    are to be summed too. The values are the example-based measures if `flat`, the ranking measures, the further quantities, mean
+    and largest error of scores in [0, 1], and the numbers of true and of predicted labels.
     """
     n_labels = true.shape[1]
     n = true.shape[0] if isinstance(rows, slice) else len(rows)
@@ -212,16 +155,8 @@ def sum_folds(
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
     """The sums of each fold, a table of all instances in their order, and a number that tells the truth of each apart.
 
-    Parameters
-    ----------
-    true, score, pred
-        As for `sum_rows`.
-    folds : sequence of length N, one value, or None
-    seconds : mapping of str to float, mapping of fold to float, or None
-    instances : bool
-        Make the table and the numbers.
-    **options
-        ``threshold``, ``conventions``, ``flat`` and ``further`` of `sum_rows`.
+    `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by name; table and numbers are made
+    only with `instances`. The options are those of `sum_rows`.
     """
     n = true.shape[0]
     by_fold = groups(folds, "folds", n)

@@ -13,45 +13,25 @@ from mlflow_mleval.measures.closure import Parents, lookup, spans
 
 @dataclass(frozen=True)
 class Legs:
-    """Ways from classes of one side up to nodes where they meet classes of the other side: all shortest paths.
+    """Ways from classes of one side up to nodes where they meet classes of the other side: all shortest paths."""
 
-    Attributes
-    ----------
-    nodes : csr_array of bool, shape (legs, n + 1)
-        The nodes on the paths of each leg; number n is the dummy node.
-    edge : ndarray of int, shape (edges, 3)
-        Leg, lower node, upper node; sorted by leg.
-    """
-
-    nodes: sparse.csr_array
-    edge: np.ndarray
+    nodes: sparse.csr_array  # bool, legs x (n + 1): the nodes on the paths of each leg; number n is the dummy node
+    edge: np.ndarray  # edges x 3: leg, lower node, upper node; sorted by leg
 
 
 @dataclass(frozen=True)
 class Meetings:
-    """How the classes of each instance meet.
-
-    Attributes
-    ----------
-    instance, left, right, top : ndarray of int
-        One row for every node where a class meets its nearest class on the other side: the leg of the true class, the leg of
-        the predicted one, and the node.
-    of_left, of_right : ndarray of int
-        Place of the true class in ``true.indices`` if the predicted one is nearest to it, else -1; and the other way round.
-    true, pred : Legs
-    alone : two pairs of ndarrays
-        Instance and leg of the classes that have no class to meet; such a leg is the class itself.
-    """
+    """How the classes of each instance meet: a row for every node where a class meets its nearest class on the other side."""
 
     instance: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    top: np.ndarray
-    of_left: np.ndarray
-    of_right: np.ndarray
+    left: np.ndarray  # the leg of the true class
+    right: np.ndarray  # the leg of the predicted one
+    top: np.ndarray  # the node
+    of_left: np.ndarray  # place of the true class in true.indices if the predicted one is nearest to it, else -1
+    of_right: np.ndarray  # the other way round
     true: Legs
     pred: Legs
-    alone: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    alone: tuple[tuple[np.ndarray, np.ndarray], ...]  # instance and leg (itself) of the classes without one to meet, by side
 
 
 def meet(

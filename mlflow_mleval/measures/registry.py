@@ -20,31 +20,14 @@ KOSMOPOULOS = "Kosmopoulos et al. 2015"
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure: what it is called, which way is better, and where it is defined.
+    """One measure: what it is called, which way is better, and where it is defined."""
 
-    Attributes
-    ----------
-    name : str
-        Key in ``Evaluation.measures`` and, behind ``mleval/``, of the metric in MLflow.
-    direction : {"min", "max"}
-        Whether the smaller or the larger value is better.
-    range : tuple of float
-        Smallest and largest value that the definition allows; ``inf`` where there is no bound.
-    family : str
-        ``example``, ``label``, ``ranking``, ``dependence``, ``hierarchical-set``, ``hierarchical-pair``,
-        ``hierarchical-lca`` or ``cost``.
-    source : str
-        The publication that defines it.
-    summary : str
-        The definition in a line.
-    """
-
-    name: str
+    name: str  # key in Evaluation.measures and, behind mleval/, of the metric in MLflow
     direction: Direction
-    range: tuple[float, float]
+    range: tuple[float, float]  # that the definition allows; inf where there is no bound
     family: str
-    source: str
-    summary: str
+    source: str  # the publication that defines it
+    summary: str  # the definition in a line
 
     @property
     def arrow(self) -> str:
@@ -158,12 +141,7 @@ def expand(names: Iterable[str]) -> list[str]:
 
 
 def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, Direction]:
-    """Direction of each measure: what the user declares first, else the registry.
-
-    Raises
-    ------
-    ValueError
-        A name without a direction, or one declared both ways; all offenders are named.
+    """Direction of each measure: what the user declares first, else the registry; a ValueError names all that have none or two.
 
     >>> directions(["f1", "latency"], minimize=["latency"])
     {'f1': 'max', 'latency': 'min'}

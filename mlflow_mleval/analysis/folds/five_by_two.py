@@ -48,11 +48,7 @@ class FiveByTwoPairs:
 
 
 def five_by_two(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    alpha: float = 0.05,
+    x: ArrayLike, *, methods: Sequence[Hashable] | None = None, measures: Sequence[Hashable] | None = None, alpha: float = 0.05
 ) -> FiveByTwoPairs:
     r"""Test every pair of methods on five repetitions of twofold cross-validation.
 

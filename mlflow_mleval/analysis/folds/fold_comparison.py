@@ -219,16 +219,8 @@ class FoldComparison(Reported):
 
 
 def compare_folds(
-    study: Study,
-    dataset: str,
-    measures: Iterable[str] | None = None,
-    *,
-    methods: Iterable[str] | None = None,
-    protocol: str | None = None,
-    ratio: float | None = None,
-    paired: bool = True,
-    dependent: str = "error",
-    alpha: float = 0.05,
+    study: Study, dataset: str, measures: Iterable[str] | None = None, *, methods: Iterable[str] | None = None,
+    protocol: str | None = None, ratio: float | None = None, paired: bool = True, dependent: str = "error", alpha: float = 0.05,
 ) -> FoldComparison:
     """Compare the methods of one dataset over its folds, on several measures at once (Yıldız & Alpaydın 2014).
 

@@ -72,15 +72,8 @@ class HotellingResult:
 
 
 def hotelling(
-    x1: ArrayLike | pd.DataFrame,
-    x2: ArrayLike | pd.DataFrame,
-    *,
-    measures: Sequence[Hashable] | None = None,
-    ratio: float | None = None,
-    paired: bool = True,
-    dependent: str = "error",
-    method: str = "f",
-    alpha: float = 0.05,
+    x1: ArrayLike | pd.DataFrame, x2: ArrayLike | pd.DataFrame, *, measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None, paired: bool = True, dependent: str = "error", method: str = "f", alpha: float = 0.05,
     seed: int = 0,
 ) -> HotellingResult:
     r"""Test whether two methods differ in the mean of any measure or combination of measures over folds.
@@ -226,14 +219,8 @@ class HotellingPairs:
 
 
 def hotelling_pairs(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    ratio: float | None = None,
-    paired: bool = True,
-    dependent: str = "error",
-    alpha: float = 0.05,
+    x: ArrayLike, *, methods: Sequence[Hashable] | None = None, measures: Sequence[Hashable] | None = None,
+    ratio: float | None = None, paired: bool = True, dependent: str = "error", alpha: float = 0.05,
 ) -> HotellingPairs:
     """`hotelling` for every pair of methods, all at once.
 

@@ -126,17 +126,9 @@ class ManovaResult:
 
 
 def manova(
-    x: ArrayLike,
-    *,
-    methods: Sequence[Hashable] | None = None,
-    measures: Sequence[Hashable] | None = None,
-    design: str = "blocked",
-    ratio: float | None = None,
-    dependent: str = "error",
-    approximation: str = "rao",
-    method: str = "f",
-    n_resamples: int = 9999,
-    seed: int = 0,
+    x: ArrayLike, *, methods: Sequence[Hashable] | None = None, measures: Sequence[Hashable] | None = None,
+    design: str = "blocked", ratio: float | None = None, dependent: str = "error", approximation: str = "rao",
+    method: str = "f", n_resamples: int = 9999, seed: int = 0,
 ) -> ManovaResult:
     r"""Test whether any of several methods differs in the mean of any measure or combination of measures over folds.
 

@@ -50,10 +50,7 @@ class MardiaResult:
 
 
 def mardia(
-    x: ArrayLike | pd.DataFrame,
-    *,
-    measures: Sequence[Hashable] | None = None,
-    small_sample: bool = True,
+    x: ArrayLike | pd.DataFrame, *, measures: Sequence[Hashable] | None = None, small_sample: bool = True,
     dependent: str = "error",
 ) -> MardiaResult:
     r"""Test whether results over folds are multivariate normal.

@@ -106,13 +106,8 @@ class Feasibility:
 
 @renamed(minimize=DIRECTION)
 def wilcoxon_pairs(
-    table: ArrayLike | pd.DataFrame,
-    direction: Direction = "max",
-    correction: str = "holm",
-    control: Hashable | None = None,
-    alternative: str = "two-sided",
-    alpha: float = 0.05,
-    decimals: int | None = None,
+    table: ArrayLike | pd.DataFrame, direction: Direction = "max", correction: str = "holm", control: Hashable | None = None,
+    alternative: str = "two-sided", alpha: float = 0.05, decimals: int | None = None,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and zeros.
 
