@@ -19,13 +19,7 @@ SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix 
 
 
 def renderer(format: str) -> ModuleType:
-    """The module that writes a format.
-
-    Raises
-    ------
-    ValueError
-        There is no such format.
-    """
+    """The module that writes a format; a ValueError where there is no such format."""
     if format not in _FORMATS:
         raise ValueError(f"`format` must be one of {', '.join(FORMATS)}, got {format!r}.")
     return import_module(f"mlflow_mleval.report.{_FORMATS[format][0]}")

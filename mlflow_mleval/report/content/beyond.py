@@ -129,7 +129,6 @@ def ranks_table(found: BeyondPvalues) -> Table:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     if c.beyond is None:
         return {"beyond": None}
     found, ranks, bootstrap = c.beyond, c.beyond.ranks, c.beyond.bootstrap

@@ -58,7 +58,6 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     found, test = c.nemenyi, c.pairwise
     nemenyi = found and {
         "test": "nemenyi" if found.control is None else "bonferroni-dunn",
@@ -74,7 +73,6 @@ def data(c: Comparison) -> dict[str, Any]:
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     return {"pairs": c.pairs}
 
 

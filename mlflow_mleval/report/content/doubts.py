@@ -32,7 +32,6 @@ def doubts(texts: Sequence[str], most: int | None = None) -> list[Section]:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     return {"doubts": c.doubts, "absent": c.absent, "excluded": c.study.excluded}
 
 

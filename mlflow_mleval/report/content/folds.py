@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -242,21 +242,16 @@ def pairs_table(found: FoldComparison, **options: Any) -> Table:
 
 def orderings(found: FoldComparison) -> list[tuple[str, str]]:
     """The order of the methods by each measure alone, with letters."""
-    rows = []
-    for head, o in zip(_heads(found), found.orderings.values(), strict=True):
-        more = f" and {len(o.order) - ORDERED} more" if len(o.order) > ORDERED else ""
-        rows.append((head, ", ".join(f"{name(m)} {o.letters[m]}" for m in o.order[:ORDERED]) + more))
-    return rows
+    more = f" and {len(found.order) - ORDERED} more" if len(found.order) > ORDERED else ""
+    said = (", ".join(f"{name(m)} {o.letters[m]}" for m in o.order[:ORDERED]) + more for o in found.orderings.values())
+    return list(zip(_heads(found), said, strict=True))
 
 
 def overview_table(folds: Folds, **options: Any) -> Table:
     """One row a dataset: how many pairs the tests separate, and what was tested where that differs."""
     found = list(folds.values())
-    tested = {
-        "folds": [count(f.n_folds, "fold") for f in found],
-        "methods": [count(len(f.methods), "method") for f in found],
-        "measures": [listed(f.measures, most=8) for f in found],
-    }
+    tested = {"folds": [count(f.n_folds, "fold") for f in found], "methods": [count(len(f.methods), "method") for f in found],
+              "measures": [listed(f.measures, most=8) for f in found]}  # fmt: skip
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
     naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
     columns = [
@@ -272,9 +267,8 @@ def overview_table(folds: Folds, **options: Any) -> Table:
 
 def _shown(found: FoldComparison) -> str:
     many = len(found.methods)
-    return "" if many <= DETAILED else f" Folds and ellipses of the best {DETAILED} are drawn, of others the mean" + (
-        f" (of the best {TOP} of {many})." if many > TOP else "."
-    )
+    most = f" (of the best {TOP} of {many})" if many > TOP else ""
+    return f" Folds and ellipses of the best {DETAILED} are drawn, of others the mean{most}." if many > DETAILED else ""
 
 
 def _scatter(dataset: str, found: FoldComparison) -> list[Figure]:
@@ -329,12 +323,10 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     return {"folds": _records(c.folds)}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     return tables(c.folds)
 
 
@@ -345,12 +337,9 @@ def _records(folds: Folds) -> dict[str, Any]:
 def _record(found: FoldComparison) -> dict[str, Any]:
     learned = found.learned
     return {
-        "sentences": sentences(found),
-        "test": headline_test(found),
+        "sentences": sentences(found), "test": headline_test(found),
         **doc.named(found, "dataset", "methods", "measures", "n_folds", "protocol", "paired", "alpha", "pairs", "directions"),
-        "means": found.means.reset_index(),
-        "manova": _manova(found.manova),
-        "naive_manova": _manova(found.naive_manova),
+        "means": found.means.reset_index(), "manova": _manova(found.manova), "naive_manova": _manova(found.naive_manova),
         "orderings": {m: doc.named(o, "direction", "order", "groups", "letters") for m, o in found.orderings.items()},
         "learned": learned and {
             "weights": learned.weights.to_dict(), "scaled_weights": learned.scaled_weights.to_dict(),
@@ -368,15 +357,10 @@ def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
 
 def tables(folds: Folds) -> dict[str, pd.DataFrame]:
     """The tables of all datasets by name, unrounded."""
-    index = ["method", "fold"]
-    makers: dict[str, Callable[[FoldComparison], pd.DataFrame]] = {
-        "fold_pairs": lambda f: f.pairs,
-        "fold_posthoc": lambda f: f.posthoc,
-        "fold_means": lambda f: f.means.reset_index(),
-        "fold_values": lambda f: f.values.rename_axis(index).reset_index().melt(index, var_name="measure"),
-    }
-
-    def table(make: Callable[[FoldComparison], pd.DataFrame]) -> pd.DataFrame:
-        return pd.concat({dataset: make(found) for dataset, found in folds.items()}, names=["dataset"]).reset_index("dataset")
-
-    return {key: table(make) for key, make in makers.items()} if folds else {}
+    index, parts = ["method", "fold"], {}
+    for dataset, f in folds.items():
+        values = f.values.rename_axis(index).reset_index().melt(index, var_name="measure")
+        found = {"pairs": f.pairs, "posthoc": f.posthoc, "means": f.means.reset_index(), "values": values}
+        for key, table in found.items():
+            parts.setdefault(f"fold_{key}", {})[dataset] = table
+    return {key: pd.concat(tables, names=["dataset"]).reset_index("dataset") for key, tables in parts.items()}

@@ -55,7 +55,6 @@ def document(tests: InstanceTests, provenance: Mapping[str, Any]) -> Document:
 
 
 def data(tests: InstanceTests) -> dict[str, Any]:
-    """What JSON holds."""
     found = {"n_draws" if key == "n_resamples" else key: value for key, value in vars(tests).items()}
     return {"verdict": tests.verdict(), **found}
 

@@ -45,7 +45,6 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
 
 
 def data(study: Study) -> dict[str, Any]:
-    """What JSON holds."""
     runs = study.runs.astype(object).where(study.runs.notna(), None)
     return {
         **doc.named(study, "methods", "datasets"),

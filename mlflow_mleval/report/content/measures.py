@@ -46,7 +46,6 @@ def section(c: Comparison) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     r = c.redundancy
     return {
         "weights": c.fusion.weights.to_dict(orient="index"),
@@ -60,7 +59,6 @@ def data(c: Comparison) -> dict[str, Any]:
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     return {"weights": c.weights_long, "measures": c.measures, "correlations": c.correlations}
 
 

@@ -423,12 +423,10 @@ def awareness_table(found: ProfileComparison) -> Table:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     return {"profiles": c.profiles and _record(c.profiles)}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     return {} if c.profiles is None else c.profiles.frames
 
 

@@ -54,7 +54,6 @@ def section(c: Comparison) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     results = c.fusion.results
     return {
         "ranking": c.ranking,
@@ -65,7 +64,6 @@ def data(c: Comparison) -> dict[str, Any]:
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     return {"ranking": c.ranking, "ranks_by_dataset": c.by_dataset, "values": c.values_long}
 
 

@@ -189,7 +189,6 @@ def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | Non
 
 
 def data(report: RunReport) -> dict[str, Any]:
-    """What JSON holds."""
     ev = report.ev
     folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
     about = {"method": report.method, "dataset": report.dataset, **ev.statistics, "conventions": ev.conventions}
@@ -197,7 +196,6 @@ def data(report: RunReport) -> dict[str, Any]:
 
 
 def frames(report: RunReport) -> dict[str, pd.DataFrame]:
-    """What CSV files hold."""
     rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
     found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
     return {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}

@@ -38,7 +38,6 @@ def section(c: Comparison) -> Section | None:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     found = c.stability
     if found is None:
         return {"stability": None}

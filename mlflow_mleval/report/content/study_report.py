@@ -10,14 +10,15 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content import beyond, differences, doubts, provenance, verdict
+from mlflow_mleval.report.content import beyond, differences, doubts, folds, profiles, provenance, verdict
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
 from mlflow_mleval.report.numerals import level
 
-#: The modules whose `section(c)` and, where there is any, `data(c)` and `frames(c)` make the report, in the order of reading.
-_TOPICS = (
+#: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
+#: `frames(c)`, what CSV files hold.
+_TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
     "verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance",
-)  # fmt: skip
+)]  # fmt: skip
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -34,39 +35,27 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [name for name in _TOPICS if what == "report" or name not in ("folds", "profiles")]
-        sections = [provenance.section(c, made_by) if name == "provenance" else _topic(name).section(c) for name in chosen]
-        title = title_of(c)
+        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, profiles)]
+        sections, title = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)], title_of(c)
     return Document(
-        title,
-        [section for section in sections if section is not None],
-        about=_about(c, made_by),
-        time=provenance.when(made_by),
+        title, [section for section in sections if section is not None], about=_about(c, made_by), time=provenance.when(made_by),
         data=lambda: {**_merged(c, "data"), "provenance": dict(made_by)},
-        frames=lambda: _merged(c, "frames"),
-        main="pairs" if what == "pairs" else "ranking",
-    )
+        frames=lambda: _merged(c, "frames"), main="pairs" if what == "pairs" else "ranking",
+    )  # fmt: skip
 
 
 def described(what: str = "KEYS") -> dict[str, str]:
     """What stands under each key of the JSON report; with "FILES", the columns of each CSV file beside it."""
     found = {"schema_version": "version of this layout"} if what == "KEYS" else {}
-    for name in _TOPICS:
-        found |= getattr(_topic(name), what, {})
+    for topic in _TOPICS:
+        found |= getattr(topic, what, {})
     return found
-
-
-def _topic(name: str) -> Any:
-    return import_module(f"mlflow_mleval.report.content.{name}")
 
 
 def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:
     """What all topics give for JSON or CSV."""
-    found: dict[str, Any] = {}
-    for name in _TOPICS:
-        if (make := getattr(_topic(name), kind, None)) is not None:
-            found |= make(c)
-    return found
+    makers = (getattr(topic, kind) for topic in _TOPICS if hasattr(topic, kind))
+    return {key: value for make in makers for key, value in make(c).items()}
 
 
 def title_of(c: Comparison) -> str:

@@ -36,7 +36,6 @@ def section(c: Comparison) -> Section:
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    """What JSON holds."""
     return {"verdict": verdict(c)}
 
 
