@@ -182,7 +182,7 @@ def test_import_rank_report_and_read_it_back(login):
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
-    assert rows(login, "SELECT count(*) FROM runs JOIN experiments e USING (experiment_id) WHERE e.name = 'madjarov2012'") == [(37,)]
+    assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
     assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
 
 
@@ -223,7 +223,8 @@ def beside(login, tmp_path):
     folder = tmp_path / "beside"
     folder.mkdir()
     program = folder / "docker"
-    program.write_text(BESIDE.format(python=sys.executable, calls=str(folder / "calls"), artifacts=str(login.folder / "artifacts")))
+    places = {"calls": str(folder / "calls"), "artifacts": str(login.folder / "artifacts")}
+    program.write_text(BESIDE.format(python=sys.executable, **places))
     program.chmod(0o755)
     environment = {
         "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}",
