@@ -18,8 +18,8 @@ from mlflow_mleval.cli import main
 CORE = "qZ7hUsH4kW"
 #: The core stands on both sides of what a parser may stumble over.
 PASSWORDS = [CORE + middle + CORE[::-1] for middle in (
-    "", "/", "#", "?", "@", ":", "%", "&", "=", " ", "%2F", "%40", "é", "\\", "://", "]", "[", "?a=", "/x?password=", "@/", ":80/",
-    "'", '"', "?a=b&", "#token=",
+    "", "/", "#", "?", "@", ":", "%", "&", "=", " ", "%2F", "%40", "é", "\\", "://", "]", "[", "?a=", "/x?password=", "@/",
+    ":80/", "'", '"', "?a=b&", "#token=",
 )]  # fmt: skip
 #: Nobody answers there, so that every command fails.
 AWAY = ["http://me:{}@127.0.0.1:9", "postgresql+psycopg2://me:{}@127.0.0.1:9/db", "me:{}@127.0.0.1", "https://:{}@127.0.0.1:9/x",
