@@ -1,13 +1,17 @@
-"""The compose stack as text: it parses, keeps no secret, pins its images and checks the health of every service."""
+"""The compose stack as text: it parses, keeps no secret, pins what it installs, is closed, and checks every service's health."""
 
 import configparser
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
-DOCKER = Path(__file__).parents[1] / "docker"
+ROOT = Path(__file__).parents[1]
+DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
@@ -55,24 +59,87 @@ def test_other_files_hold_no_secret_either():
     assert "admin_password" not in auth["mlflow"] and "@" in auth["mlflow"]["database_uri"]
     assert not re.search(r"://[^/\s]*:[^/@\s]*@", auth["mlflow"]["database_uri"])
     assert not re.search(r"^(ENV|ARG) .*(PASSWORD|SECRET|TOKEN)", DOCKERFILE, re.M)
-    assert ".env" in (DOCKER.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert ".env" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_images_and_packages_are_pinned():
+def test_images_are_pinned():
     images = [service["image"] for service in SERVICES.values() if "image" in service]
     images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
     assert len(images) == 3
     for image in images:
         assert re.search(r":\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$", image), image
-    install = re.search(r"^RUN pip install (.*?) &&", DOCKERFILE, re.M)[1]
-    packages = [part.strip('"') for part in install.split() if part != "/src"]
-    assert packages and all(re.fullmatch(r"[\w.\[\]-]+==[\d.]+", package) for package in packages)
+
+
+def test_every_package_of_the_image_is_pinned_and_nothing_else_is_installed():
+    lines = (DOCKER / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = dict(line.split("==") for line in lines)
+    assert len(locked) == len(lines) and all(re.fullmatch(r"\d[\w.]*", version) for version in locked.values())
+    locked = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    declared = re.findall(r'^  "(.+)",$', re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1], re.M)
+    declared += re.findall(r'^requires = \["(.+)"\]$', project, re.M)
+    assert len(declared) == 10
+    for requirement in map(Requirement, declared):
+        assert requirement.specifier.contains(locked[requirement.name]), requirement
+    # MLflow's login, its database and its storage.
+    assert {"flask-wtf", "psycopg2-binary", "boto3"} <= set(locked)
+    installs = re.findall(r"pip install (.*?)(?: &&|$)", DOCKERFILE, re.M)
+    assert installs == ["--no-deps -r /src/requirements.lock", "--no-deps --no-build-isolation /src"]
+    assert "&& pip check" in DOCKERFILE
+
+
+def test_only_what_the_dockerfile_copies_reaches_the_builder():
+    first, *lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert first == "*"
+    copied = {source for sources in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.M) for source in sources.split()}
+    assert {line[1:] for line in lines if line.startswith("!")} == copied
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_containers_are_closed(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert re.fullmatch(r"\d+g", service["mem_limit"])
+    # Each program wants a place for scratch files; what must last is a volume.
+    assert any(place.startswith("/tmp") for place in service["tmpfs"])
+    assert not {"privileged", "pid", "network_mode", "devices"} & set(service)
+
+
+def test_only_entrypoints_that_begin_as_root_keep_capabilities():
+    to_change_user = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]
+    assert {name: service.get("cap_add", []) for name, service in SERVICES.items()} == {
+        "mlflow": [], "database": to_change_user, "storage": to_change_user,
+    }  # fmt: skip
+    assert "/var/run/postgresql" in SERVICES["database"]["tmpfs"]
+    home = re.search(r"^WORKDIR (\S+)", DOCKERFILE, re.M)[1]
+    assert home in SERVICES["mlflow"]["tmpfs"]
+
+
+def test_members_read_by_default_and_the_file_says_why():
+    text = (DOCKER / "basic_auth.ini").read_text(encoding="utf-8")
+    reason, _, _ = text.partition("default_permission = READ\n")
+    assert reason != text and "stolen" in reason.splitlines()[-1] + reason.splitlines()[-2]
+
+
+@pytest.mark.parametrize("name", ["backup.sh", "restore.sh"])
+def test_scripts_are_sound_and_the_readme_shows_them(name, tmp_path):
+    script = DOCKER / name
+    assert os.access(script, os.X_OK)
+    subprocess.run(["sh", "-n", script], check=True)
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "#!/bin/sh" and "set -eu" in lines
+    bare = subprocess.run([script], cwd=tmp_path, capture_output=True, text=True)
+    assert bare.returncode and f"usage: {name} FOLDER" in bare.stderr and not list(tmp_path.iterdir())
+    assert f"\n./{name} /" in (DOCKER / "README.md").read_text(encoding="utf-8")
+    # Each service that it speaks to exists, and the server comes back however it ends.
+    words = {word for line in lines if "docker compose" in line for word in line.split()}
+    assert words & {"mlflow", "database", "storage"} == set(SERVICES) and "trap 'docker compose up --detach --wait' EXIT" in lines
 
 
 def test_what_the_dockerfile_copies_exists_and_the_server_does_not_run_as_root():
-    root = DOCKER.parent
     for sources in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.M):
-        assert all((root / source).exists() for source in sources.split())
+        assert all((ROOT / source).exists() for source in sources.split())
     assert re.search(r"^USER (?!root|0)\w+", DOCKERFILE, re.M)
     assert (DOCKER / SERVICES["mlflow"]["build"]["context"] / SERVICES["mlflow"]["build"]["dockerfile"]).exists()
 

@@ -72,7 +72,7 @@ def database():
             if time.monotonic() > deadline or process.poll() is not None:
                 raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}")
             time.sleep(0.2)
-        yield SimpleNamespace(port=port, password=password)
+        yield SimpleNamespace(port=port, password=password, programs=programs)
     finally:
         if process is not None:
             process.terminate()
@@ -182,8 +182,8 @@ def test_import_rank_report_and_read_it_back(login):
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
-    assert rows(login, "SELECT count(*) FROM runs") == [(37,)]
-    assert rows(login, "SELECT username, is_admin FROM users") == [("admin", True)]
+    assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
+    assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
 
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
@@ -201,3 +201,109 @@ def test_no_password_stands_in_the_log_or_in_the_list_of_processes(login):
     assert "5000" not in log and not any(word in log for word in secret)
     commands = [path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not any(word in command for word in secret for command in commands)
+
+
+#: In the place of `docker`: what the scripts run in a container runs beside it, on the same database and folder.
+BESIDE = """#!{python}
+import os, sys
+words = sys.argv[1:]
+with open({calls!r}, "a") as calls:
+    print(*words, file=calls)
+if words[1] in ("exec", "run"):
+    service = max(words.index(name) for name in ("database", "storage") if name in words)
+    entry = [words[words.index("--entrypoint") + 1]] if words[1] == "run" else []
+    command = [word.replace("/data", {artifacts!r}) for word in entry + words[service + 1:]]
+    os.execvp(command[0], command)
+"""
+
+
+@pytest.fixture
+def beside(login, tmp_path):
+    """Runs a script of docker/ as it is, and says what it asked of Docker."""
+    folder = tmp_path / "beside"
+    folder.mkdir()
+    program = folder / "docker"
+    places = {"calls": str(folder / "calls"), "artifacts": str(login.folder / "artifacts")}
+    program.write_text(BESIDE.format(python=sys.executable, **places))
+    program.chmod(0o755)
+    environment = {
+        "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}",
+        "PGHOST": "127.0.0.1", "PGPORT": str(login.database.port), "PGPASSWORD": login.database.password,
+    }  # fmt: skip
+
+    def run(script: str, *args) -> tuple[subprocess.CompletedProcess, list[str]]:
+        (folder / "calls").write_text("")
+        done = subprocess.run([DOCKER / script, *args], env=environment, cwd=tmp_path, capture_output=True, text=True)
+        return done, (folder / "calls").read_text().splitlines()
+
+    return run
+
+
+def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    Path("few.csv").write_text("measure,dataset,method,value\n" + "".join(
+        f"f1,{dataset},{method},0.{k}\n" for k, dataset in enumerate(("yeast", "birds")) for method in ("BR", "CC")))
+    mleval("import", "few.csv", "-n", "kept")
+    client = mlflow.MlflowClient()
+    run = client.search_runs([client.get_experiment_by_name("kept").experiment_id])[0].info.run_id
+    client.log_text(run, "as it was", "note.txt")
+    tables = {"runs", "metrics", "tags", "experiments", "users", "experiment_permissions"}
+    before = {table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
+    shown = mleval("runs", "-n", "kept")
+
+    done, calls = beside("backup.sh", "backup")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in Path("backup").iterdir()) == ["artifacts.tar", "database.dump"]
+    assert calls[0] == "compose stop mlflow storage" and calls[-1] == "compose up --detach --wait"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *Path("backup").iterdir()))
+    again, calls = beside("backup.sh", "backup")
+    assert again.returncode == 2 and "Name a new folder." in again.stderr and calls == []
+
+    client.log_text(run, "as it must not stay", "note.txt")
+    client.delete_run(run)
+    client.create_experiment("made later")
+    rows(login, "DELETE FROM latest_metrics RETURNING 1")
+    done, calls = beside("restore.sh", "backup")
+    assert done.returncode == 0, done.stderr
+    assert calls[:2] == ["compose up --detach --wait database", "compose stop mlflow storage"]
+    assert calls[-1] == "compose up --detach --wait"
+    assert {table: rows(login, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables} == before
+    # The same server, with the same login, on the restored database.
+    assert mleval("runs", "-n", "kept") == shown
+    assert client.get_experiment_by_name("made later") is None
+    assert Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
+
+
+def test_a_damaged_backup_changes_nothing(login, beside):
+    assert beside("backup.sh", "backup")[0].returncode == 0
+    before = rows(login, "SELECT * FROM runs ORDER BY 1")
+    files = sorted((login.folder / "artifacts").rglob("*"))
+    for name in ("database.dump", "artifacts.tar"):
+        shutil.copytree("backup", f"without {name}")
+        whole = Path("backup", name).read_bytes()
+        Path(f"without {name}", name).write_bytes(whole[: len(whole) // 2])
+        done, calls = beside("restore.sh", f"without {name}")
+        assert done.returncode and done.stderr and not any("dropdb" in call and call.endswith(" mlflow") for call in calls)
+        assert rows(login, "SELECT * FROM runs ORDER BY 1") == before
+        assert sorted((login.folder / "artifacts").rglob("*")) == files
+
+
+def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch):
+    Path("few.csv").write_text("measure,dataset,method,value\nf1,yeast,BR,0.5\nf1,yeast,CC,0.6\n")
+    mleval("import", "few.csv", "-n", "the admin's")
+    answer = requests.post(f"{login.url}/api/2.0/mlflow/users/create", json={"username": "member", "password": "twelve letters"},
+                           auth=("admin", login.admin), timeout=30)
+    assert answer.ok, answer.text
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "member")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "twelve letters")
+    assert "BR" in mleval("runs", "-n", "the admin's")
+    Path("more.csv").write_text("measure,dataset,method,value\nf1,yeast,LP,0.9\n")
+    refused = CliRunner().invoke(main, ["import", "more.csv", "-n", "the admin's"])
+    assert refused.exit_code == 1 and len(refused.stderr.strip().splitlines()) == 1
+    assert rows(login, "SELECT count(*) FROM runs WHERE user_id = 'member'") == [(0,)]
+    assert "1 runs created" in mleval("import", "more.csv", "-n", "the member's")
+
+
+def test_the_server_writes_only_where_the_container_may(login):
+    """Its root file system is read-only: its working folder stays as it was."""
+    assert {path.name for path in login.folder.iterdir()} == {"basic_auth.ini", "server.log", "artifacts"}
