@@ -107,8 +107,8 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     tables = _from_artifacts({pair: (ids[pair], n_labels[pair]) for pair in elsewhere}, kind)
     for pair, row in zip(elsewhere, tables, strict=True):
         if row is None or isinstance(row, str):
-            why = "" if row is None else f" ({row}; run {ids[pair]})"
-            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it{why}"
+            why = "" if row is None else f"{row}; "
+            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
         else:
             errors[pair] = row.to_numpy()
     if not errors:

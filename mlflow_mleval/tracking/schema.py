@@ -55,6 +55,8 @@ TAG_PROFILE = "mleval.profile"
 #: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
 TAG_SOFT_PROFILE = "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
+#: A token of the import that made the run: of several runs that claim the same, the first is kept.
+TAG_CLAIM = "mleval.claim"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
 #: "true" where the run was made for the evaluation and ends with it.
