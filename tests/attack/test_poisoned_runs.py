@@ -9,7 +9,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from import_cases import DATASETS, METHODS, RESULTS, import_at_once, one_run_a_pair
 from mlflow.entities import Metric, RunTag
 
 import mlflow_mleval as mleval
@@ -329,46 +329,11 @@ def test_a_damaged_npz_is_one_line_that_names_the_file(tmp_path, cut):
 
 # ---- others at work at the same time
 
-METHODS, DATASETS = [f"m{i}" for i in range(12)], [f"d{i}" for i in range(5)]
-RESULTS = pd.DataFrame([(d, m, f, 0.5 + 0.01 * f) for d in DATASETS for m in METHODS for f in (0, 1)],
-                       columns=["dataset", "method", "fold", "f1"])  # fmt: skip
-IMPORTER = """
-import sys, time
-import pandas as pd
-from mlflow_mleval.tracking.importing import import_results
-source = pd.read_csv(sys.argv[1])
-while time.time() < float(sys.argv[2]):
-    time.sleep(0.001)
-print(import_results(source, experiment_name="x").summary())
-"""
-
-
-def import_at_once(writers=4):
-    """Several processes import the same; what each says."""
-    RESULTS.to_csv("results.csv", index=False)
-    start = str(time.time() + 8)
-    command = [sys.executable, "-c", IMPORTER, "results.csv", start]
-    writing = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(writers)]
-    said = [process.communicate(timeout=300) for process in writing]
-    assert not any(process.returncode for process in writing), said
-    return [out for out, _ in said]
-
-
-def one_run_a_pair(client):
-    experiment = client.get_experiment_by_name("x")
-    found = client.search_runs([experiment.experiment_id], max_results=5000)
-    pairs = {(r.data.tags["mleval.dataset"], r.data.tags["mleval.method"]) for r in found}
-    assert len(found) == len(pairs) == len(METHODS) * len(DATASETS)
-    assert all(r.data.metrics == {"mleval/f1": 0.505, "mleval.fold/f1": 0.51} for r in found)
-    assert all(r.data.tags["mleval.status"] == "complete" and r.info.status == "FINISHED" for r in found)
-
-
 def test_parallel_imports_make_each_run_once(client):
     said = import_at_once(4 * TIMES)
     one_run_a_pair(client)
-    assert sum(int(text.split(": ")[1].split()[0]) for text in said) >= len(METHODS)
-    before = len(client.search_runs(["1"], max_results=5000))
-    assert import_results(RESULTS, experiment_name="x").unchanged == before
+    assert any("another import made the runs of" in text for text in said)
+    assert import_results(RESULTS, experiment_name="x").unchanged == len(METHODS) * len(DATASETS)
 
 
 @pytest.mark.parametrize("seed", range(4 * TIMES))
@@ -394,3 +359,29 @@ def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, log, monkey
     monkeypatch.setattr(store, "_PASSES", 2)
     made += [log(f"more{i}") for i in range(30)]
     assert any("Read again" in note for note in mleval.load_study(experiment_names=["x"]).notes)
+
+
+# ---- a full disk
+
+REPORT = """
+import resource, signal, sys
+from mlflow_mleval.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
+import mlflow_mleval.report.content.study_report, mlflow_mleval.tracking.query  # compiled before
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+main(["report", "-n", "x", "--missing", "worst", "--draws", "20", "-o", "r.html"])
+"""
+
+
+@pytest.mark.parametrize("room", [3_000, 20_000])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_full_disk_leaves_the_report_whole_or_not_at_all(good, room, before):
+    if before:
+        Path("r_data").mkdir()
+        Path("r.html").write_text("old"), Path("r_data/report.json").write_text("old")
+    done = subprocess.run([sys.executable, "-B", "-c", REPORT, str(room)], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("Error: cannot write 'r"), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    left = {str(path): path.read_text() for path in Path(".").rglob("r*") if path.suffix in (".html", ".json")}
+    assert left == ({"r.html": "old", "r_data/report.json": "old"} if before else {})
+    assert not list(Path(".").rglob("*.part")) and Path("r_data").exists() == before
