@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterable
 
 #: How many cells or names an error lists before it only counts.
@@ -12,6 +13,8 @@ SHOWN = 12
 LONG = 80
 #: The longest tag that MLflow stores, and the longest name of a measure: a metric's key less our longest prefix.
 MAX_TAG, MAX_MEASURE = 8_000, 238
+#: Letters that have no shape: fillers of Hangul and the empty pattern of Braille.
+_SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _MEASURE = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -75,3 +78,26 @@ def text_problem(text: str) -> str | None:
     except UnicodeEncodeError:
         return "holds half a surrogate pair, which is no text"
     return None
+
+
+def look_alikes(names: Iterable[str]) -> list[list[str]]:
+    """Names that are different text and look the same: composed or not, or with characters that are not to be seen.
+
+    >>> look_alikes(["caf\u00e9", "cafe\u0301", "tea", "te\u200ba"]) == [["caf\u00e9", "cafe\u0301"], ["tea", "te\u200ba"]]
+    True
+    """
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        groups.setdefault(name if name.isascii() and name.isprintable() else _seen(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _seen(name: str) -> str:
+    """What is seen of a name."""
+    plain = unicodedata.normalize("NFKC", name)
+    hidden = ("Cc", "Cf", "Cn", "Co")
+    return "".join(
+        c for c in plain
+        if unicodedata.category(c) not in hidden and c not in _SHAPELESS and not 0xFE00 <= ord(c) <= 0xFE0F
+        and not 0xE0100 <= ord(c) <= 0xE01EF
+    ).strip()

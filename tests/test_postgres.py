@@ -18,6 +18,7 @@ import requests
 import yaml
 from click.testing import CliRunner
 from conftest import MLFLOW_SETTINGS, _wait_for
+from import_cases import import_at_once, one_run_a_pair
 
 import mlflow_mleval
 from mlflow_mleval.cli import main
@@ -184,6 +185,13 @@ def test_import_rank_report_and_read_it_back(login):
 
     assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
     assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
+
+
+def test_parallel_imports_make_each_run_once(login):
+    from mlflow import MlflowClient
+
+    import_at_once()
+    one_run_a_pair(MlflowClient())
 
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):

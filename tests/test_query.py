@@ -89,7 +89,8 @@ def test_folds_come_from_one_tag(log):
     expected = pd.DataFrame({"f1": [0.2, 0.4, 0.3, np.nan]}, index=pd.MultiIndex.from_tuples(
         [("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("d", "b", 2)], names=["dataset", "method", "fold"]))
     pd.testing.assert_frame_equal(study.folds, expected)
-    assert any("Values by fold of 1 run cannot be read" in n and "c on d" in n for n in study.notes)
+    (broken,) = [e for e in study.excluded if e.kind == "tag"]
+    assert broken.name.startswith("mleval.folds of c on d (run ") and "not in the form this package writes" in broken.reason
     log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
     assert "Not all runs have the same folds on d." in load().notes and "Not all" not in str(study.notes)
     assert any("Values by fold of 1 run are too many for one tag" in n and "e on d" in n for n in study.notes)
@@ -126,10 +127,18 @@ def test_reports_are_no_results(log, client):
         load(filter_string="tags.team = 'we'")
 
 
-def test_a_newer_schema_is_refused_and_says_what_to_do(log):
-    log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", schema="2"))
-    with pytest.raises(IncomparableRunsError, match="schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"):
+def test_a_run_of_a_newer_schema_is_left_out_and_refused_where_it_is_named(log):
+    named = log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", schema="2"))
+    said = "schema 2, and this version of mlflow-mleval knows up to 1. Upgrade"
+    with pytest.raises(NoRunsError, match=said):
         load()
+    good = log("2", {"mleval/f1": 0.5}, tags=ours("b", "d"))
+    study = load()
+    assert list(study.runs["run_id"]) == [good]
+    ((name, reason),) = left_out(study)
+    assert named in name and said in reason
+    with pytest.raises(IncomparableRunsError, match=said):
+        load(run_ids=[named, good])
 
 
 def test_mixed_conventions_are_refused(log):
@@ -243,6 +252,25 @@ def test_no_measure_in_common_names_what_there_is(log):
     log("2", {"mleval/recall": 0.5}, tags=ours("b", "d"))
     with pytest.raises(MeasureError, match=r"in common to 2 finished .*recall: lacking in 1 of 2.*f1: lacking in 1 of 2"):
         load()
+
+
+@pytest.mark.parametrize("values", [{"mleval/f1": float("inf")}, {"mleval/mine": 0.5}, {"mleval/recall": 0.5}, {}])
+def test_one_run_without_what_all_others_have_is_left_out(log, values):
+    for method in "abc":
+        log(method, {"mleval/f1": 0.5}, tags=ours(method, "d"))
+    odd = log("odd", values, tags=ours("odd", "d"))
+    study = load()
+    assert (study.methods, study.measures) == (["a", "b", "c"], ["f1"])
+    assert [e.name for e in study.excluded if e.kind == "run"] == [f"odd on d (run {odd})"]
+    with pytest.raises(MeasureError, match="no measure in common"):
+        load(run_ids=[*study.runs["run_id"], odd])
+
+
+def test_names_that_look_alike_are_told_apart(log):
+    for method in ("caf\u00e9", "cafe\u0301", "tea"):
+        log(method, {"mleval/f1": 0.5}, tags=ours(method, "d"))
+    (note,) = [n for n in load().notes if "look alike" in n]
+    assert note == r"Names of methods look alike and are of different characters: 'caf\xe9', 'cafe\u0301'."
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -15,7 +15,7 @@ from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags
 from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import progress, provenance, say, width, write
+from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
 from mlflow_mleval.cli.over import heeded, run_over
 from mlflow_mleval.cli.profile import profile
 
@@ -234,14 +234,14 @@ def _render(
 
     study = comparison.study
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
-    write(made.render(format, width()), filename, quiet)
     page = what == "report" and format == "html" and filename not in (None, "-")
     data = made.files() if page or log else {}
     if page:
         folder = Path(filename).with_name(Path(filename).stem + "_data")
-        folder.mkdir(exist_ok=True)
-        for name, content in data.items():
-            write(content, str(folder / name), quiet=True)
+        write_all({**{str(folder / name): content for name, content in data.items()}, filename: made.render(format, width())})
+        say(f"wrote {filename}", quiet)
+    else:
+        write(made.render(format, width()), filename, quiet)
     if log:
         from mlflow_mleval.tracking.reports import log_comparison
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -9,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -56,15 +57,38 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
         except OSError as error:
             raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
         return
-    path = Path(filename)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
+    write_all({filename: text})
     say(f"wrote {filename}", quiet)
+
+
+def write_all(files: Mapping[str, str]) -> None:
+    """Put texts into files, all of them or none, each whole: only when all are on the disk do they take their places."""
+    parts: dict[Path, Path] = {}
+    made: list[Path] = []
+    filename = ""
+    try:
+        for filename, text in files.items():
+            path = Path(filename)
+            if not path.parent.exists():
+                path.parent.mkdir()
+                made.append(path.parent)
+            parts[path] = part = path.with_name(f".{path.name}.{os.getpid()}.part")
+            with part.open("w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())  # some disks say only now that they are full
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        for path, part in parts.items():
+            filename = str(path)
+            part.replace(path)
+    except OSError as error:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
 
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import lzma
+import math
 import re
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -33,6 +38,11 @@ _CELLS = 1 << 18  # cells of arrays that are read together
 _LONGEST = 1 << 26  # bytes of one row; more is no table
 _LINES = 1 << 15  # lines of class ids that are read together
 _BINARY = ("y_true", "y_pred")
+#: What zipfile, zlib and NumPy raise for archives that are damaged, encrypted or packed in another way.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, SyntaxError, NotImplementedError,
+    RuntimeError, MemoryError, OverflowError, KeyError, struct.error, tokenize.TokenError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -400,7 +410,7 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
     try:
         archive = zipfile.ZipFile(path)
         arrays = {n.removesuffix(".npy"): _Array(archive, n, path) for n in archive.namelist() if n.endswith(".npy")}
-    except (zipfile.BadZipFile, ValueError) as error:
+    except _DAMAGED as error:
         raise ImportFileError(f"{path.name} is not an npz file that can be read: {reason(error)}.") from error
     matrices = {key: arrays[key] for key in ("y_true", "y_score", "y_pred") if key in arrays}
     need = "It needs y_true with y_score, y_pred or both, of shape (N, K); and maybe label_names (K) and folds (N)."
@@ -417,7 +427,10 @@ def _open_npz(path: Path, progress: Progress) -> PredictionFile:
             if array.shape != (length,) or array.dtype.kind not in "biuU":
                 hint = " Save names with .astype(str)." if array.dtype.hasobject else ""
                 raise ImportFileError(f"{path.name}: {key} has shape {array.shape} and dtype {array.dtype}. {need}{hint}")
-            rest[key] = array.rows(length).tolist()
+            try:
+                rest[key] = array.rows(length).tolist()
+            except _DAMAGED as error:
+                raise ImportFileError(f"{path.name}, {key}: the file is damaged: {reason(error)}.") from error
     names = tuple(rest.get("label_names", range(shape[1])))
     ignored = tuple(key for key in arrays if key not in matrices and key not in rest)
     return PredictionFile(names, tuple(matrices)[1:], ignored, _npz_batches(matrices, rest.get("folds"), path.name, progress))
@@ -431,6 +444,9 @@ class _Array:
         version = np.lib.format.read_magic(self._stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         self.shape, fortran, self.dtype = read(self._stream)
+        # What the head promises must be there before room is made for it.
+        if math.prod(self.shape) * self.dtype.itemsize > archive.getinfo(member).file_size:
+            raise zipfile.BadZipFile(f"{member} ends too soon")
         self._whole = None
         if fortran and len(self.shape) > 1 and not self.dtype.hasobject:  # its rows lie scattered over the file
             with np.load(path, allow_pickle=False) as file:
@@ -458,7 +474,7 @@ def _npz_batches(
         for key, array in matrices.items():
             try:
                 batch[key] = array.rows(count)
-            except (zipfile.BadZipFile, zipfile.zlib.error, OSError) as error:
+            except _DAMAGED as error:
                 raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}.") from error
             if len(wrong := np.argwhere(_wrong(batch[key], key in _BINARY))):
                 row, column = wrong[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,9 +12,10 @@ import pandas as pd
 from mlflow_mleval.analysis.folds.fold_comparison import COUNTS
 from mlflow_mleval.errors import MeasureError, MissingResultsError
 from mlflow_mleval.naming import some
-from mlflow_mleval.study import Study
+from mlflow_mleval.study import Excluded, Study, left_out
 from mlflow_mleval.tracking import schema, store
-from mlflow_mleval.tracking.fold_sources import artifact, at_once
+from mlflow_mleval.tracking.bounds import read_table
+from mlflow_mleval.tracking.fold_sources import artifact, at_once, by_fold
 from mlflow_mleval.tracking.query import load_study
 
 CELLS = ("tp", "fp", "fn", "tn")
@@ -41,23 +43,36 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
     wanted = None if labels is None else [str(label) for label in labels]
     runs = study.runs[["dataset", "method", "run_id"]].drop_duplicates("run_id")
     client = store.connect()
-    tables = at_once(lambda run_id: artifact(client, run_id, schema.ARTIFACT_COUNTS), runs["run_id"])
-    parts, without = [], []
-    for run, table in zip(runs.itertuples(), tables, strict=True):
-        if table is not None and wanted is not None:
-            table = table[table["label"].astype(str).isin(wanted)]
-        if table is None or table.empty:
+    tables = at_once(
+        lambda run_id: artifact(client, run_id, schema.ARTIFACT_COUNTS, lambda path: _sums(path, wanted)), runs["run_id"]
+    )
+    parts, without, broken = [], [], []
+    for run, sums in zip(runs.itertuples(), tables, strict=True):
+        if isinstance(sums, str):
+            name = f"{schema.ARTIFACT_COUNTS} of {run.method} on {run.dataset} (run {run.run_id})"
+            broken.append(Excluded("artifact", name, sums))
+        if not isinstance(sums, pd.DataFrame) or sums.empty:
             without.append(f"{run.method} on {run.dataset}")
             continue
-        sums = table.groupby("fold")[list(CELLS)].sum().astype(float)
         keys = [(run.dataset, run.method, fold) for fold in sums.index]
         parts.append(sums.set_axis(pd.MultiIndex.from_tuples(keys, names=["dataset", "method", "fold"])))
     if study.folds is None or not parts:
         which = "" if wanted is None else f" of {some(map(repr, wanted))}"
-        raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.")
+        why = f" {' '.join(left_out(broken))}" if broken else ""
+        raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.{why}")
     notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
     folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(pd.concat(parts))
-    return replace(study, folds=folds, notes=(*study.notes, *notes))
+    return replace(study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken))
+
+
+def _sums(path: Path, labels: list[str] | None) -> pd.DataFrame:
+    """tp, fp, fn and tn of each fold in a run's table of counts, of these labels only."""
+    table = read_table(path, ["fold", *CELLS], ["label"] if labels is not None else [])
+    if labels is not None:
+        table = table[table["label"].isin(labels)]
+    if (table[list(CELLS)].to_numpy(float) < 0).any():
+        raise ValueError("a count is negative")
+    return table.groupby(by_fold(table))[list(CELLS)].sum().astype(float)
 
 
 def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study:

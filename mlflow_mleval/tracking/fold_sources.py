@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.bounds import open_parquet, read_table
 
 #: Requests at a time.
 _AT_ONCE = 8
@@ -82,8 +84,8 @@ class FoldRule:
 
 def elsewhere(
     client: MlflowClient, runs: Mapping[str, str], measures: Collection[str]
-) -> dict[str, schema.FoldValues | None]:
-    """By run id, the values by fold that a tag only points to; None where they are not there either.
+) -> dict[str, schema.FoldValues | str | None]:
+    """By run id, the values by fold that a tag only points to, or the reason why they cannot be read; None where there are none.
 
     Parameters
     ----------
@@ -93,31 +95,61 @@ def elsewhere(
     measures : collection of str
     """
 
-    def read(item: tuple[str, str]) -> schema.FoldValues | None:
+    def read(item: tuple[str, str]) -> schema.FoldValues | str | None:
         run_id, where = item
         if where.endswith("/"):
             return _history(client, run_id, {m: where + m for m in measures})
-        table = artifact(client, run_id, where)
-        if table is None or "fold" not in table:
-            return None
-        kept = [m for m in measures if m in table]
-        return schema.FoldValues(table["fold"].astype(int).tolist(), {m: table[m].astype(float).tolist() for m in kept})
+        table = artifact(client, run_id, where, lambda path: _fold_table(path, measures))
+        if not isinstance(table, pd.DataFrame):
+            return table
+        return schema.FoldValues(table.index.tolist(), {m: table[m].tolist() for m in table})
 
     return dict(zip(runs, at_once(read, runs.items()), strict=True))
 
 
-def artifact(client: MlflowClient, run_id: str, path: str) -> pd.DataFrame | None:
-    """A table among the artifacts of a run, parquet or CSV, or None where there is none."""
+def artifact(client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | str | None:
+    """A table among the artifacts of a run, or the reason why it cannot be read; None where there is none."""
     with tempfile.TemporaryDirectory() as folder:
+        local = download(client, run_id, path, folder)
         try:
-            local = client.download_artifacts(run_id, path, folder)
-            return pd.read_csv(local) if path.endswith(".csv") else pd.read_parquet(local)
-        except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return None
-            raise
-        except FileNotFoundError:
+            return None if local is None else read(local)
+        except ValueError as error:
+            return str(error)
+
+
+def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
+    """An artifact of a run as a file in the folder; None where there is none."""
+    try:
+        found = Path(client.download_artifacts(run_id, path, folder))
+    except MlflowException as error:
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
             return None
+        raise
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found if found.is_file() else None
+
+
+def by_fold(table: pd.DataFrame) -> pd.Series:
+    """The column fold as whole numbers.
+
+    Raises
+    ------
+    ValueError
+        It holds others.
+    """
+    fold = table["fold"].to_numpy(float)
+    if not ((np.abs(fold) < 2**53) & (fold % 1 == 0)).all():
+        raise ValueError("its column fold holds something else than whole numbers")
+    return table["fold"].astype(int)
+
+
+def _fold_table(path: Path, measures: Collection[str]) -> pd.DataFrame:
+    held = open_parquet(path, ["fold"]).schema_arrow.names
+    table = read_table(path, ["fold", *(m for m in measures if m in held)])
+    if table["fold"].duplicated().any():
+        raise ValueError("it has a fold twice")
+    return table.assign(fold=by_fold(table)).set_index("fold").astype(float)
 
 
 def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import read_results
@@ -21,6 +23,8 @@ from mlflow_mleval.validation import one_of
 
 #: Changes that a summary lists.
 _SHOWN = 20
+#: How often an import looks again whether others made the same runs meanwhile.
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -107,17 +111,25 @@ def import_results(
     results = _results(read_results(source), conventions)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    found = _imported(client, experiment_id)
+    found, _ = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
+    written: dict[tuple[str, str], str] = {}
     with runs.quiet():
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
-                what, changed = _write(client, experiment_id, result, found.get(pair))
+                what, changed, written[pair] = _write(client, experiment_id, result, found.get(pair))
             counts[what] += 1
             changes += changed
             if progress:
                 progress(done, len(results))
+        others = _settle(client, experiment_id, results, written) if counts["created"] or counts["updated"] else []
+        counts["created"] -= len(others)
+        counts["unchanged"] += len(others)
+    if others:
+        pairs = some(f"{method} on {dataset}" for dataset, method in others)
+        said = f"another import made the runs of {pairs} at the same time: its runs are kept, those of this one were withdrawn"
+        changes.append(said)
     return ImportReport(
         experiment_id, experiment_name, **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
@@ -181,26 +193,71 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
     return out
 
 
-def _imported(client: MlflowClient, experiment_id: str) -> dict[tuple[str, str], Run]:
-    """Runs of earlier imports by (dataset, method): where there are several, the latest, one that is whole if there is one."""
-    found = {}
-    imported = list(store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"))
-    for run in sorted(imported, key=lambda r: (_is_whole(r), r.info.start_time, r.info.run_id)):
+def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[tuple[str, str], Run], list[Run]]:
+    """Runs of earlier imports by (dataset, method), and those that claim a pair which another has claimed before.
+
+    Where there are several, a whole one counts: the first that claimed the pair, else the latest.
+    """
+    claims: dict[tuple[str, str], list[Run]] = {}
+    for run in store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-        found[run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)] = run
-    return found
+        pair = run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)
+        claims.setdefault(pair, []).append(run)
+    found, later = {}, []
+    for pair, several in claims.items():
+        whole = [run for run in several if _is_whole(run)]
+        claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=_age)
+        found[pair] = claimed[0] if claimed else max(whole or several, key=_age)
+        later += claimed[1:]
+    return found, later
+
+
+def _settle(
+    client: MlflowClient, experiment_id: str, results: Mapping[tuple[str, str], _Result], written: dict[tuple[str, str], str]
+) -> list[tuple[str, str]]:
+    """Keep one run of each pair that several imports made at the same time; returns the pairs of which it is another's.
+
+    A store has no lock, so each import looks again after it has written: of several whole runs that claim a pair the first is
+    kept, and whoever sees a later one deletes it. Whoever is last sees them all, and all agree on the first, so that one stays.
+    """
+    lost: dict[tuple[str, str], None] = {}
+    for _ in range(_ROUNDS):
+        found, later = _imported(client, experiment_id)
+        for run in later:
+            _withdraw(client, run.info.run_id)
+        moved = [pair for pair, run_id in written.items() if pair not in found or found[pair].info.run_id != run_id]
+        for pair in moved:
+            with store.store_errors("write to"):
+                *_, written[pair] = _write(client, experiment_id, results[pair], found.get(pair))
+        lost |= dict.fromkeys(moved)
+        if not moved:
+            break
+    return list(lost)
+
+
+def _withdraw(client: MlflowClient, run_id: str) -> None:
+    with store.store_errors("write to"):
+        try:
+            client.delete_run(run_id)
+        except MlflowException:
+            if client.get_run(run_id).info.lifecycle_stage == "active":
+                raise
+
+
+def _age(run: Run) -> tuple[int, str]:
+    return run.info.start_time, run.info.run_id
 
 
 def _is_whole(run: Run) -> bool:
     return run.data.tags.get(schema.TAG_STATUS) != schema.INCOMPLETE
 
 
-def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run | None) -> tuple[str, list[str]]:
-    """Write what is missing; returns "created", "updated" or "unchanged", and the changes."""
+def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run | None) -> tuple[str, list[str], str]:
+    """Write what is missing; returns "created", "updated" or "unchanged", the changes, and the run's id."""
     created = run is None
     if run is None:
-        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset)
+        marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {schema.TAG_CLAIM: uuid4().hex}
         run = runs.create(client, experiment_id, schema.run_name(result.method, result.dataset), marks)
     tags = run.data.tags
     stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
@@ -212,7 +269,7 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
     different = {key: value for key, value in wanted.items() if tags.get(key, "") != value}
     finished = run.info.status == result.run_status
     if not means and not different and finished:
-        return "unchanged", []
+        return "unchanged", [], run.info.run_id
     if means or different:
         # Trying again after an interruption uses the time of the first try: what it wrote is then no second entry.
         updated = tags.get(schema.TAG_UPDATED, "")
@@ -228,10 +285,10 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
     if not finished:
         runs.end(client, run.info.run_id, result.run_status)
     if created:
-        return "created", []
+        return "created", [], run.info.run_id
     if not _is_whole(run) or not (means or different):
-        return "updated", [f"{result.name}: an interrupted import was completed"]
-    return "updated", _changes(result, stored, tags, different)
+        return "updated", [f"{result.name}: an interrupted import was completed"], run.info.run_id
+    return "updated", _changes(result, stored, tags, different), run.info.run_id
 
 
 def _changes(

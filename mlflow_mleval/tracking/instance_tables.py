@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.bounds import decoded, read_table
+from mlflow_mleval.tracking.fold_sources import download
 
 
 @dataclass(frozen=True)
@@ -67,26 +69,29 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
         raise IncomparableRunsError(f"the runs on {dataset} were evaluated on other data (their digests of the truth differ).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
         client = store.connect()
+        heads: dict[str, pa.Schema] = {}
         paths: dict[str, Path] = {}
+        broken = []
         for run in runs.itertuples():
             place = Path(folder) / run.run_id
             place.mkdir()
-            try:
-                paths[run.method] = Path(client.download_artifacts(run.run_id, schema.ARTIFACT_INSTANCES, str(place)))
-            except FileNotFoundError:
+            path = download(client, run.run_id, schema.ARTIFACT_INSTANCES, str(place))
+            if path is None:
                 continue
-            except MlflowException as error:
-                if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
-                    raise
+            try:
+                heads[run.method] = _head(path, wanted or study.measures)
+                paths[run.method] = path
+            except ValueError as error:
+                broken.append(f"The values by instance of {run.method} (run {run.run_id}) are left out: {error}.")
         without = [m for m in runs["method"] if m not in paths]
         if len(paths) < 2:
             raise MissingResultsError(
                 f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test needs two. "
-                "Log the evaluations with log_instances=True."
+                + " ".join(broken or ["Log the evaluations with log_instances=True."])
             )
-        heads = {m: pq.read_schema(path) for m, path in paths.items()}
         columns = {m: set(head.names) for m, head in heads.items()}
-        truth = {m: head.metadata[schema.INSTANCE_TRUTH] for m, head in heads.items() if schema.INSTANCE_TRUTH in head.metadata}
+        known_truth = {m: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for m, head in heads.items()}
+        truth = {m: digest for m, digest in known_truth.items() if digest is not None}
         if len(set(truth.values())) > 1:
             raise IncomparableRunsError(f"the instances of {dataset} have other true labels, or another order, in other runs.")
         names = expand(wanted) if wanted else [m for m in study.measures if all(m in have for have in columns.values())]
@@ -94,7 +99,7 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
             raise MeasureError(f"there are no values by instance for {some(lacking)}.")
         if not names:
             raise MeasureError(f"no measure of the study has values by instance in all {len(paths)} runs on {dataset}.")
-        notes = [f"No values by instance: {some(without)}."] if without else []
+        notes = [*broken, *([f"No values by instance: {some(without)}."] if without else [])]
         alike = schema.differ(known[list(paths)]) is False if len(known) else False
         if unsure := [m for m in paths if m not in truth and not (alike and known[m])]:
             notes.append(
@@ -104,8 +109,28 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
         yield Instances({m: _reader(path) for m, path in paths.items()}, names, tuple(notes))
 
 
-def _reader(path: Path) -> Callable[[str], pd.Series]:
-    def read(measure: str) -> pd.Series:
-        return pd.read_parquet(path, columns=[schema.INSTANCE, measure]).set_index(schema.INSTANCE)[measure].sort_index()
+def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
+    """What the table holds, once its columns that are wanted have been read through.
 
-    return read
+    Raises
+    ------
+    ValueError
+        The table is damaged or too large, or holds something else than names and numbers.
+    """
+    head = decoded(lambda: pq.read_schema(path))
+    if schema.INSTANCE not in head.names:
+        raise ValueError(f"it has no column {schema.INSTANCE}")
+    for measure in (m for m in expand(wanted) if m in head.names):
+        _column(path, measure)
+    return head
+
+
+def _column(path: Path, measure: str) -> pd.Series:
+    """A measure by instance, in the order of their names."""
+    number = pa.types.is_integer(pq.read_schema(path).field(schema.INSTANCE).type)
+    columns, names = ([schema.INSTANCE, measure], []) if number else ([measure], [schema.INSTANCE])
+    return read_table(path, columns, names).set_index(schema.INSTANCE)[measure].sort_index()
+
+
+def _reader(path: Path) -> Callable[[str], pd.Series]:
+    return lambda measure: _column(path, measure)

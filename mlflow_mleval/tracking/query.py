@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from difflib import get_close_matches
 
@@ -15,11 +15,11 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
 from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT, SETS, directions, expand
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.naming import count, look_alikes, some
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
-from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, Result, Rule, is_ours, read_run, with_profile_measures
+from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
@@ -117,7 +117,8 @@ def load_study(
     else:
         experiments = store.find_experiments(client, experiment_ids, experiment_names)
     names = {e.experiment_id: e.name for e in experiments}
-    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text)]
+    doubts: list[str] = []
+    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts)]
     if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
         raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
 
@@ -128,7 +129,7 @@ def load_study(
         by_fold = fold_rule.values(client, [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags], choice.wanted)
         if folds_by == "children":  # those that did not finish are no folds, and are listed
             runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold or r.info.status != "FINISHED"]
-    results = _read(runs, names, method_rule, dataset_rule, choice, strict, by_fold, excluded)
+    results = _read(runs, names, method_rule, dataset_rule, choice, strict, by_fold, excluded, set(run_ids or ()))
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
         where, hold = ("the selection", "holds") if run_ids else (experiments, "holds" if len(names) == 1 else "hold")
@@ -139,8 +140,9 @@ def load_study(
     _check_comparable(results)
     if choice.asked is not None:
         results = [with_profile_measures(r, choice.wanted) for r in results]
-    used = choice.of(results, excluded)
-    folds, fold_notes = _folds(client, results, used)
+    used, results = choice.of(results, excluded, set(run_ids or ()))
+    folds, fold_notes = _folds(client, results, used, excluded)
+    excluded += [Excluded("tag", f"{tag} of {r.name}", reason) for r in results for tag, reason in r.broken.items()]
     index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])
     values = pd.DataFrame({m: [r.values.get(m, math.nan) for r in results] for m in used}, index=index, dtype=float)
     read = {r.experiment_id for r in results}
@@ -152,7 +154,7 @@ def load_study(
         runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
         profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
         excluded=tuple(excluded),
-        notes=(*_notes(results, used), *_value_notes(values, choice), *fold_notes),
+        notes=(*doubts, *_notes(results, used), *_value_notes(values, choice), *fold_notes),
         source={
             "tracking_uri": store.store_name(),
             "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
@@ -188,11 +190,16 @@ class _Choice:
                 + " it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
             )
 
-    def of(self, results: Sequence[Result], excluded: list[Excluded]) -> list[str]:
-        """The measures to use; those left out are added to the list."""
+    def of(self, results: list[Result], excluded: list[Excluded], named: Collection[str] = ()) -> tuple[list[str], list[Result]]:
+        """The measures to use and the results that have them; what is left out is added to the list, but for runs named by id."""
         finished = [r for r in results if r.status == schema.COMPLETE]
         if not finished:
             raise NoRunsError(f"of {count(len(results), 'selected run')} none finished, so there is nothing to compare.")
+        if self.asked is None:
+            for r, reason in self._apart(finished):
+                if r.run_id not in named:
+                    excluded.append(Excluded("run", r.name, reason))
+                    results, finished = [x for x in results if x is not r], [x for x in finished if x is not r]
         counts = Counter(m for r in finished for m in r.values)
         named = [m for m in (*self.declared, *(self.asked or ()), *self.exclude) if m not in SETS]
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
@@ -212,7 +219,24 @@ class _Choice:
             raise MeasureError(
                 f"there is no measure in common to {count(len(finished), 'finished run')} that can be used ({left[:1000]})."
             )
-        return used
+        return used, results
+
+    def _apart(self, finished: Sequence[Result]) -> list[tuple[Result, str]]:
+        """The few runs for which there would be no measure in common to all others, and why."""
+        dropped = set(expand(self.exclude))
+        have = [{m for m in self.wanted if m in r.values and m not in dropped} for r in finished]
+        counts = Counter(m for measures in have for m in measures)
+        if not counts or max(counts.values()) == len(finished):
+            return []
+        most = max(counts, key=counts.__getitem__)
+        if 2 * counts[most] <= len(finished):
+            return []
+        found = []
+        for r, measures in zip(finished, have, strict=True):
+            if most not in measures:
+                bad = f"; {most} is {r.bad[most]}" if most in r.bad else ""
+                found.append((r, f"it has no measure in common with most runs{bad}"))
+        return found
 
     def _why_not(self, measure: str, having: int, finished: int, dropped: bool) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
@@ -244,9 +268,9 @@ def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
 
 def _read(
     runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, choice: _Choice, strict: bool,
-    by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded],
+    by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded], named: Collection[str],
 ) -> list[Result]:
-    """The results among the runs, in the order in which they started; the others go to the list."""
+    """The results among the runs, in the order in which they started; the others go to the list, but for runs named by id."""
     runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
     strict = strict and any(map(is_ours, runs))
     wanted = frozenset(choice.wanted)
@@ -257,6 +281,8 @@ def _read(
         if not isinstance(found, str) and strict and not is_ours(run):
             found = f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read such a run"
         if isinstance(found, str):
+            if found.startswith(NEWER) and run.info.run_id in named:
+                raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {found}.")
             kind = "child run" if found == CHILD else "run"
             excluded.append(Excluded(kind, f"{run.info.run_name} ({run.info.run_id})", found))
         else:
@@ -310,11 +336,13 @@ def _check_comparable(results: Sequence[Result]) -> None:
         raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by `filter_string=`.")
 
 
-def _folds(client: MlflowClient, results: Sequence[Result], used: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
-    """Values by fold of the runs that carry them, and what a reader must know about them."""
+def _folds(
+    client: MlflowClient, results: Sequence[Result], used: Sequence[str], excluded: list[Excluded]
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Values by fold of the runs that carry them, and what a reader must know about them; what is broken goes to the list."""
     read: list[tuple[Result, schema.FoldValues]] = []
     pointers: dict[str, str] = {}
-    broken, rounded = [], []
+    rounded = []
     for r in results:
         found = r.by_fold
         if found is None:
@@ -322,8 +350,8 @@ def _folds(client: MlflowClient, results: Sequence[Result], used: Sequence[str])
                 continue
             try:
                 found = schema.decode_folds(r.folds)
-            except ValueError:
-                broken.append(r.name)
+            except ValueError as error:
+                excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", str(error).rstrip(".")))
                 continue
         if found.omitted:
             pointers[r.run_id] = found.omitted
@@ -334,15 +362,15 @@ def _folds(client: MlflowClient, results: Sequence[Result], used: Sequence[str])
     if pointers:
         there = elsewhere(client, pointers, used)
         absent = [r.name for r, _ in read if r.run_id in there and there[r.run_id] is None]
-        read = [(r, there.get(r.run_id, found)) for r, found in read]
-        read = [(r, found) for r, found in read if found is not None]
+        found = [(r, there.get(r.run_id, found)) for r, found in read]
+        excluded += [Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", why) for r, why in found if isinstance(why, str)]
+        read = [(r, values) for r, values in found if isinstance(values, schema.FoldValues)]
     kept = [m for m in used if any(m in found.values for _, found in read)]
     index = [(r.dataset, r.method, fold) for r, found in read for fold in found.folds]
     columns = {m: [v for _, f in read for v in f.values.get(m, [math.nan] * len(f.folds))] for m in kept}
     notes = [
         f"Values by fold of {count(len(names), 'run')} {what} ({some(names, 3)})."
         for names, what in (
-            (broken, "cannot be read and are not used"),
             (absent, "are too many for one tag, and not where it says"),
             (rounded, "are rounded to few digits, because there are many"),
         )
@@ -374,6 +402,8 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
         runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
         notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
     for i, what in enumerate(("method", "dataset")):
+        for alike in look_alikes(getattr(r, what) for r in results):
+            notes.append(f"Names of {what}s look alike and are of different characters: {some(map(ascii, alike), 6)}.")
         if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
             notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     for column, doubt in (

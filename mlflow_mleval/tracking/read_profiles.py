@@ -8,16 +8,20 @@ profile is listed in `Profiles.absent` with the reason; `Profiles.runs`, `.notes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from mlflow_mleval.analysis.loss_profiles import Array, Pair, Profiles, gather
 from mlflow_mleval.errors import MeasureError, NoRunsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.bounds import read_table
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
 from mlflow_mleval.tracking.read_run import errors_of
@@ -53,7 +57,7 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     except MeasureError:
         study = load_study(**selection)
     found = profiles_of(study, kind)
-    return replace(found, notes=(*found.notes, *left_out(e for e in study.excluded if e.kind == "run")))
+    return replace(found, notes=(*found.notes, *left_out(e for e in study.excluded if e.kind in ("run", "tag"))))
 
 
 def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profiles:
@@ -82,6 +86,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     folds: dict[Pair, tuple[int, ...]] = {}
     absent: dict[str, str] = {}
     pooled, elsewhere = [], []
+    ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict() if "run_id" in study.runs else {}
     for pair in map(tuple, study.values.index):
         held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
         try:
@@ -90,7 +95,7 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
             absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if held else "its run carries no profile"
             continue
         except ValueError as error:
-            absent[name] = str(error)
+            absent[name] = f"{str(error).rstrip('.')} (run {ids.get(pair, '')})"
             continue
         n_labels[pair], folds[pair] = tag.n_labels, tuple(tag.folds)
         if tag.omitted:
@@ -99,13 +104,15 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
             errors[pair] = errors_of(tag, kind)
         if tag.omitted or tag.pooled:
             pooled.append(name)
-    for pair, row in zip(elsewhere, _from_artifacts(study, elsewhere, kind), strict=True):
-        if row is None or row.shape[1] > n_labels[pair]:
-            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it"
+    tables = _from_artifacts({pair: (ids[pair], n_labels[pair]) for pair in elsewhere}, kind)
+    for pair, row in zip(elsewhere, tables, strict=True):
+        if row is None or isinstance(row, str):
+            why = "" if row is None else f"{row}; "
+            absent[f"{pair[1]} on {pair[0]}"] = f"its run has no {schema.ARTIFACT_PROFILE} that holds it ({why}run {ids[pair]})"
         else:
-            errors[pair] = row
+            errors[pair] = row.to_numpy()
     if not errors:
-        reasons = some((f"{name}: {why}" for name, why in absent.items()), 3)
+        reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}).")
     notes = list(study.notes)
     if pooled:
@@ -113,20 +120,26 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
 
 
-def _from_artifacts(study: Study, pairs: list[Pair], kind: str) -> list[Array | None]:
-    """The mean i-th largest errors of all instances, from the tables of runs that had no room for them in a tag."""
-    if not pairs:
+def _from_artifacts(runs: Mapping[Pair, tuple[str, int]], kind: str) -> list[pd.DataFrame | str | None]:
+    """The mean i-th largest errors of all instances, one row, of runs (id, number of labels) whose tag had no room for them."""
+    if not runs:
         return []
-    ids = study.runs.set_index(["dataset", "method"])["run_id"]
     client = store.connect()
-    tables = at_once(lambda pair: artifact(client, ids[pair], schema.ARTIFACT_PROFILE), pairs)
-    found: list[Array | None] = []
-    for table in tables:
-        own = None if table is None else table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
-        if own is None or own.empty:
-            found.append(None)
-            continue
-        row = np.zeros((1, int(own["parameter"].max())))
-        row[0, own["parameter"].astype(int) - 1] = own["loss"]
-        found.append(row)
-    return found
+    return at_once(
+        lambda run: artifact(client, run[0], schema.ARTIFACT_PROFILE, lambda path: _errors(path, kind, run[1])), runs.values()
+    )
+
+
+def _errors(path: Path, kind: str, n_labels: int) -> pd.DataFrame:
+    table = read_table(path, ["parameter", "loss"], ["family", "kind"])
+    own = table[(table["family"] == schema.ERRORS) & (table["kind"] == kind)]
+    at, loss = own["parameter"].to_numpy(float), own["loss"].to_numpy(float)
+    if not len(own):
+        raise ValueError("it holds none of this kind")
+    if not ((at % 1 == 0) & (at >= 1) & (at <= min(n_labels, schema.MOST_ERRORS))).all() or len(set(at)) < len(at):
+        raise ValueError("its parameters are none, or more than are read")
+    row = np.zeros((1, int(at.max())))
+    row[0, at.astype(int) - 1] = loss
+    if not ((loss >= 0) & (loss <= 1 + schema.SLACK)).all() or (np.diff(row) > schema.SLACK).any():
+        raise ValueError("its errors are none")
+    return pd.DataFrame(row)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
-from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.tracking import schema
+from mlflow_mleval.tracking.bounds import MAX_DIGITS
 
 #: MLflow stores infinity as the largest double.
 _INFINITE = 1.7976931348623157e308
+#: Why a run is left out that a newer version wrote begins with this.
+NEWER = "it has schema "
 #: The name that MLflow gives to a dataset input without one.
 _NAMELESS = "dataset"
 #: Measures that the profile of the label sets gives.
@@ -59,7 +62,8 @@ class RunProfiles(Mapping[str, schema.ProfileTag]):
 class Result:
     """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite.
 
-    Values by fold are in `folds` as our tag has them, or in `by_fold` as another rule found them.
+    `broken` says by tag why it cannot be read; what it tells is then unknown. Values by fold are in `folds` as our tag has
+    them, or in `by_fold` as another rule found them.
     """
 
     run_id: str
@@ -83,6 +87,7 @@ class Result:
     folds: str
     profiles: RunProfiles
     by_fold: schema.FoldValues | None = None
+    broken: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -134,7 +139,7 @@ def read_run(
     """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean."""
     tags = run.data.tags
     if newer := schema.newer_schema(tags):
-        raise IncomparableRunsError(f"run {run.info.run_id} has {newer}")
+        return NEWER + newer.removeprefix("schema ").rstrip(".")
     if MLFLOW_PARENT_RUN_ID in tags and not is_ours(run):
         return CHILD
     status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
@@ -147,6 +152,9 @@ def read_run(
         if name is None:
             return f"no {rule.rule}, which was to name the {rule.what}"
     values, plain, bad = _values(run)
+    broken: dict[str, str] = {}
+    sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}
+    _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
     if by_fold is not None:
         means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
         values |= {m: v for m, v in means.items() if math.isfinite(v)}
@@ -165,8 +173,8 @@ def read_run(
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
-        **schema.decode_fold_sizes(tags.get(schema.TAG_FOLD_SIZES, "")),
-        selected_among=int(n) if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() else 1,
+        **sizes,
+        selected_among=int(n) if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() and len(n) < MAX_DIGITS else 1,
         start_time=pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC"),
         values=values if status == schema.COMPLETE else {},
         plain=plain,
@@ -174,7 +182,19 @@ def read_run(
         folds=tags.get(schema.TAG_FOLDS, ""),
         profiles=RunProfiles(tags),
         by_fold=by_fold,
+        broken=broken,
     )
+
+
+def _decoded(tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], broken: dict[str, str]) -> Any:
+    """What the tag says; None where the run has none, or it cannot be read, and why is then told."""
+    if not tags.get(tag):
+        return None
+    try:
+        return decode(tags[tag])
+    except ValueError as error:
+        broken[tag] = str(error).rstrip(".")
+        return None
 
 
 def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:

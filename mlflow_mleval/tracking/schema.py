@@ -19,7 +19,8 @@ from itertools import pairwise
 from typing import Any
 
 from mlflow_mleval.measures.digests import ROWS
-from mlflow_mleval.naming import MAX_TAG
+from mlflow_mleval.naming import MAX_TAG, quoted
+from mlflow_mleval.tracking.bounds import bounded_json, whole_numbers
 
 #: Raised when an older reader would misread what a newer writer stores.
 SCHEMA_VERSION = 1
@@ -54,6 +55,8 @@ TAG_PROFILE = "mleval.profile"
 #: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
 TAG_SOFT_PROFILE = "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
+#: A token of the import that made the run: of several runs that claim the same, the first is kept.
+TAG_CLAIM = "mleval.claim"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
 #: "true" where the run was made for the evaluation and ends with it.
@@ -95,10 +98,12 @@ MAX_RUN_NAME = 250
 _DIGITS = (None, 8, 6, 4)
 #: Decimals tried in turn until the errors of a soft profile fit a tag.
 _DECIMALS = (None, 8, 6, 5, 4)
-#: A tag that claims more labels than these is not believed.
-_MOST_LABELS = 10_000_000
+#: A tag that claims more labels than these is not believed; nor is one with more errors a row, or in all rows.
+_MOST_LABELS, MOST_ERRORS, _MOST_CELLS = 10_000_000, 100_000, 1_000_000
+#: Where values by fold can be, if not in the tag.
+_ELSEWHERE = (FOLD_PREFIX, ARTIFACT_FOLDS)
 #: Errors may miss their order and their range by rounding.
-_SLACK = 1e-9
+SLACK = 1e-9
 
 
 def metric_key(measure: str) -> str:
@@ -135,7 +140,7 @@ def newer_schema(tags: Mapping[str, str]) -> str | None:
     'schema 2, and this version of mlflow-mleval knows up to 1. Upgrade mlflow-mleval.'
     """
     version = tags.get(TAG_SCHEMA, str(SCHEMA_VERSION))
-    if version.isdecimal() and int(version) <= SCHEMA_VERSION:
+    if version.isdecimal() and len(version) < 10 and int(version) <= SCHEMA_VERSION:
         return None
     return f"schema {version[:20]}, and this version of mlflow-mleval knows up to {SCHEMA_VERSION}. Upgrade mlflow-mleval."
 
@@ -161,10 +166,24 @@ def withdrawn(tags: Mapping[str, str]) -> frozenset[str]:
     (['f1'], [])
     """
     try:
-        names = json.loads(tags.get(TAG_WITHDRAWN) or "[]")
-        return frozenset(names) if isinstance(names, list) else frozenset()
-    except (ValueError, TypeError):
+        return decode_withdrawn(tags.get(TAG_WITHDRAWN, ""))
+    except ValueError:
         return frozenset()
+
+
+def decode_withdrawn(text: str) -> frozenset[str]:
+    """The measures that the tag `TAG_WITHDRAWN` names.
+
+    Raises
+    ------
+    ValueError
+        Not what this package writes.
+    """
+    with _form("list of withdrawn measures"):
+        names = bounded_json(text or "[]")
+        if not isinstance(names, list) or any(type(name) is not str for name in names):
+            raise ValueError("no list of names")
+        return frozenset(names)
 
 
 def run_name(method: str, dataset: str) -> str:
@@ -242,19 +261,19 @@ def decode_folds(text: str) -> FoldValues:
     >>> decode_folds(encode_folds([1, 2], {"f1": [0.5, 0.75]})).values
     {'f1': [0.5, 0.75]}
     """
-    try:
-        content = json.loads(text)
-        if content["schema"] > SCHEMA_VERSION:
-            raise ValueError(f"the folds have schema {content['schema']}, newer than {SCHEMA_VERSION}.")
+    with _form("tag of the folds"):
+        content = _content(text)
         if "omitted" in content:
-            return FoldValues([], {}, omitted=str(content["omitted"]))
-        folds = [int(f) for f in content["folds"]]
-        values = {str(m): [math.nan if v is None else float(v) for v in column] for m, column in content["values"].items()}
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"the folds are not in the form this package writes ({error}).") from error
-    if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
-        raise ValueError("the folds are not in the form this package writes (columns of different length).")
-    return FoldValues(folds, values, digits=content.get("digits"))
+            if content["omitted"] not in _ELSEWHERE:
+                raise ValueError(f"it points to {quoted(content['omitted'])}, where nothing is written")
+            return FoldValues([], {}, omitted=content["omitted"])
+        folds, digits = whole_numbers(content["folds"]), content.get("digits")
+        values = {m: [math.nan if v is None else _number(v) for v in column] for m, column in content["values"].items()}
+        if any(len(column) != len(folds) for column in values.values()) or len(set(folds)) != len(folds):
+            raise ValueError("columns of different length")
+        if digits is not None and digits not in _DIGITS:
+            raise ValueError("digits that are none")
+        return FoldValues(folds, values, digits=digits)
 
 
 def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
@@ -267,16 +286,19 @@ def encode_fold_sizes(n_test: Sequence[int], n_train: Sequence[int]) -> str:
 
 
 def decode_fold_sizes(text: str) -> dict[str, tuple[int, ...]]:
-    """What `encode_fold_sizes` wrote; empty where it cannot be read.
+    """What `encode_fold_sizes` wrote.
+
+    Raises
+    ------
+    ValueError
+        Not what `encode_fold_sizes` writes.
 
     >>> decode_fold_sizes('{"n_test":[10,10],"n_train":[20,20]}')
     {'n_train': (20, 20), 'n_test': (10, 10)}
     """
-    try:
-        content = json.loads(text)
-        return {name: tuple(map(int, content[name])) for name in ("n_train", "n_test")}
-    except (ValueError, TypeError, KeyError):
-        return {"n_train": (), "n_test": ()}
+    with _form("tag of the folds' sizes"):
+        content = bounded_json(text)
+        return {name: tuple(whole_numbers(content[name], 0)) for name in ("n_train", "n_test")}
 
 
 @dataclass(frozen=True)
@@ -373,9 +395,13 @@ def decode_profile(text: str) -> ProfileTag:
     if "omitted" in content:
         return ProfileTag(n_labels, [], [], [], omitted=True)
     with _form("profile"):
-        rows = content["counts"] if "counts" in content else [_dense(row, n_labels) for row in content["sparse"]]
-        if any(type(v) is not int or v < 0 for row in rows for v in row) or any(len(row) > n_labels + 1 for row in rows):
-            raise ValueError("its counts are none")
+        if "counts" in content:
+            rows = [whole_numbers(row, 0) for row in content["counts"]]
+        else:
+            sparse = [whole_numbers(row, 0) for row in content["sparse"]]
+            _refuse_more([max(row[::2], default=-1) + 1 for row in sparse], n_labels + 1)
+            rows = [_dense(row) for row in sparse]
+        _refuse_more(list(map(len, rows)), n_labels + 1)
         return _checked(ProfileTag(n_labels, folds, [sum(row) for row in rows], rows, content.get("pooled") is True))
 
 
@@ -394,10 +420,11 @@ def decode_soft_profile(text: str) -> ProfileTag:
     if "omitted" in content:
         return ProfileTag(n_labels, [], [], [], omitted=True)
     with _form("profile"):
-        rows, n = [[float(v) for v in row] for row in content["errors"]], [int(v) for v in content["n"]]
-        falling = all(a >= b - _SLACK for row in rows for a, b in pairwise(row))
-        possible = all(-_SLACK <= v <= 1 + _SLACK for row in rows for v in row)
-        if not (falling and possible) or any(len(row) > n_labels for row in rows):
+        rows, n = [[_number(v) for v in row] for row in content["errors"]], whole_numbers(content["n"], 1)
+        _refuse_more(list(map(len, rows)), n_labels)
+        falling = all(a >= b - SLACK for row in rows for a, b in pairwise(row))
+        possible = all(-SLACK <= v <= 1 + SLACK for row in rows for v in row)
+        if not (falling and possible):
             raise ValueError("its errors are none")
         return _checked(ProfileTag(n_labels, folds, n, rows, content.get("pooled") is True))
 
@@ -424,11 +451,16 @@ def _trimmed(row: Sequence[float]) -> Sequence[float]:
     return row[: max((i for i, v in enumerate(row) if v), default=-1) + 1]
 
 
-def _dense(pairs: Sequence[int], n_labels: int) -> list[int]:
+def _dense(pairs: Sequence[int]) -> list[int]:
     at = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    if any(type(i) is not int or not 0 <= i <= n_labels for i in at):
-        raise ValueError("its counts are none")
     return [at.get(i, 0) for i in range(max(at, default=-1) + 1)]
+
+
+def _refuse_more(lengths: Sequence[int], most: int) -> None:
+    """Raise ValueError where rows of these lengths are longer than they can be, or would take much memory."""
+    longest = max(lengths, default=0)
+    if longest > min(most, MOST_ERRORS) or longest * len(lengths) > _MOST_CELLS:
+        raise ValueError(f"{len(lengths)} rows of up to {longest:,} numbers are more than there can be, or than are read")
 
 
 @contextmanager
@@ -439,15 +471,26 @@ def _form(what: str) -> Iterator[None]:
         raise ValueError(f"the {what} is not in the form this package writes ({error}).") from error
 
 
+def _number(value: object) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{quoted(value)} is no number")
+    return float(value)
+
+
+def _content(text: str) -> Mapping[str, Any]:
+    content = bounded_json(text)
+    if content["schema"] > SCHEMA_VERSION:
+        raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
+    return content
+
+
 def _profile_head(text: str) -> tuple[Mapping[str, Any], int, list[int]]:
     with _form("profile"):
-        content = json.loads(text)
-        if content["schema"] > SCHEMA_VERSION:
-            raise ValueError(f"it has schema {content['schema']}, newer than {SCHEMA_VERSION}")
+        content = _content(text)
         n_labels = content["n_labels"]
         if type(n_labels) is not int or not 1 <= n_labels <= _MOST_LABELS:
             raise ValueError("its number of labels is none")
-        return content, n_labels, [int(f) for f in content.get("folds", ())]
+        return content, n_labels, whole_numbers(content.get("folds", []))
 
 
 def _checked(tag: ProfileTag) -> ProfileTag:

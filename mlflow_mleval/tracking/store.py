@@ -23,6 +23,8 @@ from mlflow_mleval.naming import some
 from mlflow_mleval.redaction import masked, raise_alone
 
 PAGE = 1_000
+#: How often several pages are read at most, until two times in turn they are the same.
+_PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
 _FORESEEN = (MlflowException, requests.RequestException, sqlalchemy.exc.SQLAlchemyError, OSError, ImportError, UnicodeError)
 #: For the first request only: a server that is not there should be reported in seconds. What the user set goes before.
@@ -92,7 +94,12 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store_errors("write to"):
-            return client.create_experiment(name)
+            try:
+                return client.create_experiment(name)
+            except MlflowException as error:  # another process was faster
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                experiment = client.get_experiment_by_name(name)
     if experiment.lifecycle_stage != "active":
         raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
     return experiment.experiment_id
@@ -110,13 +117,45 @@ def all_experiments(client: MlflowClient) -> list[Experiment]:
             return experiments
 
 
-def search(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "") -> Iterator[Run]:
-    """Active runs of the experiments, the latest first: one paged search."""
+def search(
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "", doubts: list[str] | None = None
+) -> list[Run]:
+    """Active runs of the experiments, the first started first, each once.
+
+    A store tells them page by page, and runs that are deleted or added meanwhile move the others: what takes several pages is
+    read again until it stays the same. Where that takes too long, a doubt says so.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    experiment_ids : sequence of str
+    filter_string : str
+    doubts : list of str, optional
+        Takes what a reader must know.
+    """
+    before: list[str] | None = None
+    for _ in range(_PASSES):
+        read = list(pages(client, experiment_ids, filter_string))
+        found = {run.info.run_id: run for page in read for run in page}
+        ids = [run.info.run_id for page in read for run in page]
+        if len(read) == 1 or ids == before:
+            break
+        before = ids
+    else:
+        if doubts is not None:
+            doubts.append("While the runs were read, others were deleted or added all the time: some may be missing. Read again.")
+    return list(found.values())
+
+
+def pages(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str) -> Iterator[list[Run]]:
+    """The pages of a search, in an order that does not change while runs are written."""
     token = None
     while True:
         with store_errors("search", filter_string):
-            page = client.search_runs(list(experiment_ids), filter_string, max_results=PAGE, page_token=token)
-        yield from page
+            page = client.search_runs(
+                list(experiment_ids), filter_string, max_results=PAGE, order_by=["attributes.start_time ASC"], page_token=token
+            )
+        yield list(page)
         token = page.token
         if not token:
             return

@@ -1,0 +1,387 @@
+"""One run spoils nothing: whatever it carries, the command goes on, names it, and takes no more memory than it may.
+
+MLEVAL_ATTACK=N makes everything N times as large: more mutations, more changes between pages, more writers.
+"""
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from import_cases import DATASETS, METHODS, RESULTS, import_at_once, one_run_a_pair
+from mlflow.entities import Metric, RunTag
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.tracking import bounds, schema, store
+from mlflow_mleval.tracking.importing import import_results
+
+TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
+DEEP = "[" * 3500 + "]" * 3500
+WIDE = json.dumps({"schema": 1, "n_labels": 10**7, "folds": list(range(250)), "sparse": [[0, 1, 10**7 - 1, 1]] * 250},
+                  separators=(",", ":"))  # fmt: skip
+HUGE = "9" * 401
+#: By tag, what ends, hangs or fills the memory of a careless reader.
+TAGS = {
+    "mleval.folds": [
+        '{"schema":1,"folds":[Infinity],"values":{"f1":[0.5]}}', f'{{"schema":1,"folds":[{HUGE}],"values":{{"f1":[0.5]}}}}', DEEP,
+        '{"schema":1,"folds":[1],"values":{"f1":[1e999]}}', '{"schema":1,"folds":[1],"values":{"f1":["Infinity"]}}',
+        '{"schema":1,"omitted":"/etc/passwd"}', '{"schema":1,"omitted":"../../etc/passwd"}', '{"schema":1,"omitted":"mleval/"}',
+        '{"schema":1,"omitted":{"a":1}}', f'{{"schema":{HUGE}}}', '{"schema":[]}', '{"schema":1,"folds":1,"values":[]}', "nul",
+        '{"schema":1,"folds":[1],"values":{"f1":[0.5]},"digits":[]}', "\ud7ff", '{"schema":99}',
+    ],
+    "mleval.fold_sizes": [
+        '{"n_test":[Infinity],"n_train":[]}', f'{{"n_test":[{HUGE}],"n_train":[1]}}', DEEP, '{"n_test":{"a":1},"n_train":[1]}',
+        '{"n_test":[-5],"n_train":[1]}', "[]", '{"n_test":"12","n_train":"3"}', '{"n_test":[NaN],"n_train":[1]}',
+    ],
+    "mleval.withdrawn": [DEEP, "{}", '["f1', "[[]]", HUGE],
+    "mleval.schema": ["2", HUGE, "-1", "x"],
+}
+PROFILES = [
+    '{"schema":1,"n_labels":Infinity,"counts":[[1]]}', f'{{"schema":1,"n_labels":{HUGE},"counts":[[1]]}}', DEEP,
+    '{"schema":1,"n_labels":10000000,"sparse":[[0,1,9999999,1]]}', '{"schema":1,"n_labels":3,"counts":[[1,-1]]}',
+    f'{{"schema":1,"n_labels":3,"counts":[[{HUGE}]]}}', '{"schema":1,"n_labels":3,"sparse":[[0]]}',
+    '{"schema":1,"n_labels":3,"errors":[[1e999]],"n":[1]}', '{"schema":1,"n_labels":3,"errors":[["NaN"]],"n":[1]}',
+    '{"schema":1,"n_labels":9,"omitted":"/etc/passwd"}', WIDE,
+]  # fmt: skip
+
+
+@pytest.fixture
+def log(client):
+    """Logs a run of ours; the good ones have folds, too."""
+    experiment_id = client.create_experiment("x")
+
+    def log(method, tags=(), value=0.5, dataset="d"):
+        ours = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
+        run_id = client.create_run(experiment_id, tags=ours, run_name=method).info.run_id
+        metrics = [Metric("mleval/f1", value, 1, 0), Metric("mleval/hamming_loss", 0.5, 1, 0)]
+        client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
+        client.set_terminated(run_id)
+        return run_id
+
+    return log
+
+
+@pytest.fixture
+def good(log):
+    """Three methods on two datasets, with folds and profiles."""
+    for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
+        values = [0.5 + 0.01 * i, 0.6]
+        log(method, {
+            "mleval.folds": schema.encode_folds([0, 1], {"f1": values, "hamming_loss": [0.1, 0.2]}),
+            "mleval.fold_sizes": schema.encode_fold_sizes([5, 5], [5, 5]),
+            "mleval.profile": schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
+        }, dataset=dataset)  # fmt: skip
+    return ["a", "b", "c"]
+
+
+def mleval_cli(*args):
+    return CliRunner().invoke(main, [*args, "-n", "x"])
+
+
+def put(client, run_id, path, content):
+    folder, _, name = path.rpartition("/")
+    local = Path("artifact") / name
+    local.parent.mkdir(exist_ok=True)
+    local.write_bytes(content)
+    client.log_artifact(run_id, str(local), folder)
+
+
+def parquet(**columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def said_of(study, run_id):
+    return [e for e in study.excluded if run_id in e.name]
+
+
+# ---- tags
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_poisoned_tag_is_named_and_the_others_are_read(client, good, log, tag):
+    poisoned = [log(f"bad{i}", {tag: text}) for i, text in enumerate(TAGS[tag])]
+    study = mleval.load_study(experiment_names=["x"], missing="worst")
+    assert set(good) <= set(study.methods) and study.folds.loc["e"].loc["a", "f1"].tolist() == [0.51, 0.6]
+    for run_id in poisoned:
+        (said,) = said_of(study, run_id)
+        assert 0 < len(said.reason) < 500, said
+    done = mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html")
+    assert done.exit_code == 0, done.output
+    assert poisoned[0] in json.loads(Path("r_data/report.json").read_text())["excluded"][0]["name"]
+
+
+@pytest.mark.parametrize("tag", ["mleval.profile", "mleval.soft_profile"])
+def test_a_poisoned_profile_is_named_and_the_others_are_read(good, log, tag):
+    poisoned = [log(f"bad{i}", {tag: text}) for i, text in enumerate(PROFILES)]
+    found = mleval.load_profiles("hard", experiment_names=["x"])
+    assert found.on("e") == good
+    if tag == "mleval.profile":
+        assert all(any(run_id in why for why in found.absent.values()) for run_id in poisoned)
+    done = mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_poisoned_run_is_an_error_where_it_is_named(client, good, log):
+    bad = log("z", {"mleval.schema": "9"})
+    done = mleval_cli("runs", "--run-id", bad)
+    assert done.exit_code == 1 and bad in done.output and "schema 9" in done.output and "Traceback" not in done.output
+
+
+# ---- artifacts
+
+FOLDS = json.dumps({"schema": 1, "omitted": schema.ARTIFACT_FOLDS})
+TEXT = b"PAR1 no table"
+GARBAGE = {
+    "text": TEXT, "empty": b"", "other columns": parquet(x=[1]), "lists": parquet(fold=[[1]], f1=[[1.0]], tp=[[1]]),
+    "infinite": parquet(fold=[0, 1], f1=[1.0, np.inf], tp=[1.0, np.inf], fp=[1, 1], fn=[1, 1], tn=[1, 1], label=["a", "a"],
+                        instance=[0, 1]),
+    "odd folds": parquet(fold=[0.5, np.inf], f1=[1.0, 1.0], tp=[1, 1], fp=[1, 1], fn=[1, 1], tn=[1, 1], label=["a", "a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_folds_are_named_and_the_others_are_read(client, good, log, name):
+    bad = log("z", {"mleval.folds": FOLDS})
+    put(client, bad, schema.ARTIFACT_FOLDS, GARBAGE[name])
+    study = mleval.load_study(experiment_names=["x"], missing="worst")
+    assert [e.kind for e in said_of(study, bad)] == ["artifact"] and len(study.folds) == 12
+    assert mleval_cli("report", "--missing", "worst", "--draws", "20", "-o", "r.html").exit_code == 0
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_counts_are_named_and_the_others_are_read(client, good, log, name):
+    bad = log("z")
+    put(client, bad, schema.ARTIFACT_COUNTS, GARBAGE[name])
+    sound = parquet(fold=[0, 1], label=["a", "a"], tp=[1, 2], fp=[1, 1], fn=[1, 1], tn=[1, 1])
+    for run in client.search_runs([client.get_run(bad).info.experiment_id]):
+        if run.info.run_id != bad:
+            put(client, run.info.run_id, schema.ARTIFACT_COUNTS, sound)
+    counted = mleval.with_counts(mleval.load_study(experiment_names=["x"], missing="worst"))
+    assert counted.folds.loc["d"].loc["a", "tp"].tolist() == [1, 2]
+    assert [e.kind for e in said_of(counted, bad)] == ["artifact"]
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_instances_are_named_and_the_others_are_read(client, log, name):
+    ids = [log(m) for m in "abz"]
+    sound = parquet(instance=[0, 1, 2], f1=[0.5, 1.0, 0.25], hamming_loss=[0.1, 0.2, 0.3])
+    for run_id, content in zip(ids, (sound, sound, GARBAGE[name]), strict=True):
+        put(client, run_id, schema.ARTIFACT_INSTANCES, content)
+    done = mleval_cli("compare", "--over", "instances", "-m", "f1", "--output", "json")
+    assert done.exit_code == 0, done.output
+    assert ids[2] in done.output and "left out" in done.output
+
+
+HEAD = "family,kind,parameter,loss\n"
+
+
+@pytest.mark.parametrize("text", [HEAD + "errors,hard,1e18,0.5", HEAD + "errors,hard,1,inf", HEAD, "x\n", "\0", '"', "\xff\xfe"])
+def test_garbage_profiles_are_named_and_the_others_are_read(client, good, log, text):
+    bad = log("z", {"mleval.profile": '{"schema":1,"n_labels":1000,"omitted":"mleval/profile.csv"}'})
+    put(client, bad, schema.ARTIFACT_PROFILE, text.encode("latin-1"))
+    found = mleval.load_profiles(experiment_names=["x"])
+    assert found.on("e") == good and bad in found.absent["z on d"]
+
+
+# ---- memory
+
+READER = """
+import resource, sys
+import mlflow_mleval as mleval
+from mlflow_mleval.tracking import read_profiles, counts
+study = mleval.load_study(experiment_names=["x"], missing="worst")
+found = mleval.profiles_of(study)
+found.losses("d")
+counted = mleval.with_counts(study)
+print(len(counted.excluded), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_no_poison_takes_a_gigabyte(client, good, log):
+    """Hundreds of megabytes of constant rows compress to a few kilobytes; n_labels of ten millions is one number."""
+    rows = 4 * 10**8
+    constant = Path("constant.parquet")
+    step = pa.table({name: pa.array(np.zeros(10**6, np.int64)) for name in ("fold", "f1", "tp", "fp", "fn", "tn")})
+    with pq.ParquetWriter(constant, step.schema, compression="zstd") as file:
+        for _ in range(rows // 10**6 // (1 if TIMES > 1 else 10)):
+            file.write_table(step)
+    for i in range(5 * TIMES):
+        bad = log(f"wide{i}", {"mleval.profile": WIDE if i % 2 else PROFILES[3], "mleval.folds": FOLDS})
+        for path in (schema.ARTIFACT_FOLDS, schema.ARTIFACT_COUNTS):
+            put(client, bad, path, constant.read_bytes())
+    sound = parquet(fold=[0, 1], label=["a", "a"], tp=[1, 2], fp=[1, 1], fn=[1, 1], tn=[1, 1])
+    put(client, log("y"), schema.ARTIFACT_COUNTS, sound)
+    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    named, megabytes = map(int, done.stdout.split())
+    assert named == 10 * TIMES and megabytes < 1000
+
+
+def test_names_that_unfold_are_refused(tmp_path):
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10**6, np.int32)), pa.array(["x" * 10_000]))
+    pq.write_table(pa.table({"label": long, "tp": np.zeros(10**6)}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="the names in its column label take 10,000,000,000 bytes"):
+        bounds.read_table(tmp_path / "t.parquet", ["tp"], ["label"])
+
+
+# ---- decoders
+
+DECODERS = (schema.decode_folds, schema.decode_fold_sizes, schema.decode_profile, schema.decode_soft_profile,
+            schema.decode_withdrawn, bounds.bounded_json)  # fmt: skip
+ENCODED = [
+    schema.encode_folds([1, 2], {"f1": [0.5, 0.25]}), schema.encode_fold_sizes([1, 2], [3, 4]),
+    schema.encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2]), schema.encode_soft_profile([[0.75, 0.25]], [20]), '["f1"]', FOLDS,
+    '{"schema":1,"n_labels":9,"sparse":[[0,5,9,1]]}',
+]  # fmt: skip
+EVIL = ["Infinity", "NaN", "-1", HUGE, "1e999", "null", "[]", "{}", '"x"', DEEP[:200], "true", "0.5", "10000000", '"\\ud800"']
+
+
+@st.composite
+def mutated(draw):
+    """A tag as it is written, with some of its values or characters exchanged."""
+    text = draw(st.sampled_from(ENCODED))
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + 8)))
+        text = text[:start] + draw(st.sampled_from([*EVIL, "", ",", ":", "[", "}"]) | st.text(max_size=5)) + text[end:]
+    return text
+
+
+@given(mutated() | st.text(max_size=60), st.sampled_from(DECODERS))
+@settings(max_examples=400 * TIMES)
+def test_decoders_answer_or_raise_valueerror(text, decode):
+    try:
+        found = decode(text)
+    except ValueError:
+        return
+    for row in getattr(found, "rows", ()):
+        assert len(row) <= found.n_labels + 1 and all(0 <= v < 10**19 for v in row)
+
+
+@given(mutated() | st.text(max_size=60), st.sampled_from([*TAGS, "mleval.profile", "mleval.soft_profile"]))
+@settings(max_examples=40 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_in_a_tag_leaves_the_others_as_they_are(client, good, log, text, tag):
+    bad = getattr(client, "poisoned", None) or log("z")
+    client.poisoned = bad
+    client.set_tag(bad, tag, text.encode("utf-8", "replace").decode().replace("\0", "0"))
+    study = mleval.load_study(experiment_names=["x"], missing="worst")
+    assert set(good) <= set(study.methods) and len(study.folds) >= 12
+    assert mleval.profiles_of(study).on("e") == good
+    client.delete_tag(bad, tag)
+
+
+@given(st.data(), st.sampled_from(["parquet", "csv", "npz"]))
+@settings(max_examples=80 * TIMES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_files_are_named_in_one_line(tmp_path, data, kind):
+    rng = np.random.default_rng(0)
+    Y, S = rng.integers(0, 2, (200, 3)), rng.random((200, 3))
+    path = tmp_path / f"p.{kind}"
+    if kind == "npz":
+        np.savez_compressed(path, y_true=Y, y_score=S, folds=np.arange(200) % 5)
+    else:
+        table = pd.DataFrame({f"true_{i}": Y[:, i] for i in range(3)} | {f"score_{i}": S[:, i] for i in range(3)})
+        table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.sampled_from([len(content), len(content) // 2]))])
+    try:
+        evaluate_file(path)
+    except (ImportFileError, ValueError) as error:
+        assert "p." in str(error) or not isinstance(error, ImportFileError)
+    with suppress(ValueError):
+        bounds.read_table(path, ["true_0"])
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.5, 0.9])
+def test_a_damaged_npz_is_one_line_that_names_the_file(tmp_path, cut):
+    rng = np.random.default_rng(0)
+    np.savez_compressed(tmp_path / "p.npz", y_true=rng.integers(0, 2, (500, 3)), y_score=rng.random((500, 3)))
+    content = bytearray((tmp_path / "p.npz").read_bytes())
+    with zipfile.ZipFile(tmp_path / "p.npz") as archive:
+        places = [(info.header_offset, info.compress_size) for info in archive.infolist()]
+    for start, size in places:
+        at = start + 60 + int(size * cut)
+        content[at : at + 8] = b"\xff" * 8
+    (tmp_path / "p.npz").write_bytes(content)
+    done = CliRunner().invoke(main, ["evaluate", str(tmp_path / "p.npz"), "--method", "a", "--dataset", "d"])
+    assert done.exit_code == 1 and len(done.output.strip().splitlines()) == 1 and "p.npz" in done.output
+    assert isinstance(done.exception, SystemExit)
+
+
+# ---- others at work at the same time
+
+def test_parallel_imports_make_each_run_once(client):
+    said = import_at_once(4 * TIMES)
+    one_run_a_pair(client)
+    assert any("another import made the runs of" in text for text in said)
+    assert import_results(RESULTS, experiment_name="x").unchanged == len(METHODS) * len(DATASETS)
+
+
+@pytest.mark.parametrize("seed", range(4 * TIMES))
+def test_what_is_read_in_pages_is_what_there_was_at_one_time(client, log, monkeypatch, seed):
+    """Runs are deleted and added between pages: what comes out is all runs there are at the end, each once."""
+    chance, made = random.Random(seed), [log(f"m{i}") for i in range(12)]
+    monkeypatch.setattr(store, "PAGE", 3)
+    honest, left = store.pages, [4]
+
+    def changing(*search):
+        for page in honest(*search):
+            yield page
+            if left[0]:
+                left[0] -= 1
+                client.delete_run(made.pop(chance.randrange(len(made))))
+                made.append(log(f"new{left[0]}"))
+
+    monkeypatch.setattr(store, "pages", changing)
+    study = mleval.load_study(experiment_names=["x"])
+    assert sorted(study.runs["run_id"]) == sorted(made) and not any("Read again" in note for note in study.notes)
+    assert not any(e.kind == "run" for e in study.excluded)
+    left[0] = 10**6
+    monkeypatch.setattr(store, "_PASSES", 2)
+    made += [log(f"more{i}") for i in range(30)]
+    assert any("Read again" in note for note in mleval.load_study(experiment_names=["x"]).notes)
+
+
+# ---- a full disk
+
+REPORT = """
+import resource, signal, sys
+from mlflow_mleval.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit fails as on a full disk
+import mlflow_mleval.report.content.study_report, mlflow_mleval.tracking.query  # compiled before
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+main(["report", "-n", "x", "--missing", "worst", "--draws", "20", "-o", "r.html"])
+"""
+
+
+@pytest.mark.parametrize("room", [3_000, 20_000])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_full_disk_leaves_the_report_whole_or_not_at_all(good, room, before):
+    if before:
+        Path("r_data").mkdir()
+        Path("r.html").write_text("old"), Path("r_data/report.json").write_text("old")
+    done = subprocess.run([sys.executable, "-B", "-c", REPORT, str(room)], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("Error: cannot write 'r"), done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    left = {str(path): path.read_text() for path in Path(".").rglob("r*") if path.suffix in (".html", ".json")}
+    assert left == ({"r.html": "old", "r_data/report.json": "old"} if before else {})
+    assert not list(Path(".").rglob("*.part")) and Path("r_data").exists() == before
