@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +26,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIF
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.conflicts import patiently
 
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
@@ -196,7 +197,9 @@ def quiet():
 
 def create(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start: int | None = None) -> Run:
     """A new run."""
-    return client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
+    return patiently(
+        lambda: client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
+    )
 
 
 def log(
@@ -206,15 +209,15 @@ def log(
     """Write to a run in as few requests as MLflow allows; tags and parameters go with the last."""
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
-        client.log_batch(run_id, metrics=batch)
+        patiently(partial(client.log_batch, run_id, metrics=batch))
     more = [RunTag(k, v) for k, v in (tags or {}).items()], [Param(k, v) for k, v in (params or {}).items()]
     if any((*more, batches[-1])):
-        client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
+        patiently(lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1]))
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
     """End a run with a status of MLflow."""
-    client.set_terminated(run_id, status)
+    patiently(lambda: client.set_terminated(run_id, status))
 
 
 def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
@@ -294,7 +297,7 @@ def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
 def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
     """What was evaluated, and the run's end."""
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        client.log_inputs(run_id, [_input(payload.dataset, digest)])
+        patiently(lambda: client.log_inputs(run_id, [_input(payload.dataset, digest)]))
     if ends:
         end(client, run_id, "FINISHED")
 

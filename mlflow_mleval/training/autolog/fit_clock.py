@@ -80,7 +80,7 @@ class FitClock:
 
 
 class _Fit:
-    """A fit that is going on: its seconds up to now, and for each wrapper of MLflow it is in, whether that does work of its own."""
+    """A fit that is going on: its seconds up to now, and whether each of MLflow's wrappers does work of its own."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
