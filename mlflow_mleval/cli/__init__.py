@@ -51,12 +51,12 @@ main.add_command(profile)
 
 @main.command("import", params=[
     Option("Options", "-n", "--experiment-name", metavar="NAME",
-           help="Experiment to write to. Default: the file's name without its suffix."),
+           help="Experiment to write to. Default: the file's name without its suffix; of a folder, as the training was set."),
     Option("Options", "--conventions", metavar="NAME", default="unknown",
            help="How empty sets and ties counted when the values were computed: sklearn, mulan or unknown."),
     opt.quiet_alone,
 ])  # fmt: skip
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True))
 def import_(file: str, experiment_name: str | None, conventions: str, quiet: bool) -> None:
     """Put a file of results into the store.
 
@@ -64,10 +64,20 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     there are folds) or wide form (dataset, method, and one column per measure). An empty value means that the method did not
     finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
 
+    FILE may also be a folder with results of trainings that the store did not take. Each becomes a run, once, and leaves the
+    folder then.
+
     \b
-    Example:
+    Examples:
       mleval import results.csv -n mystudy
+      mleval import mleval_unsent
     """
+    if Path(file).is_dir():
+        from mlflow_mleval.training.unsent import send_unsent
+
+        with progress("importing", quiet) as step:
+            click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
+        return
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 
 

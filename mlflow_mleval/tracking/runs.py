@@ -7,14 +7,16 @@ import json
 import math
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import mlflow
 from mlflow import MlflowClient
@@ -26,13 +28,23 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIF
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.conflicts import patiently
 
+T = TypeVar("T")
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it works.
 _THREADS = 8
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
 _QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+
+
+#: Set where a caller waits no longer for what this thread writes: no further request is made then.
+stopped: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
+
+
+class RunRefusedError(StoreError):
+    """The store is well, but this run cannot take the result."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +208,9 @@ def quiet():
 
 def create(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start: int | None = None) -> Run:
     """A new run."""
-    return client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
+    return _request(
+        lambda: client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
+    )
 
 
 def log(
@@ -206,35 +220,91 @@ def log(
     """Write to a run in as few requests as MLflow allows; tags and parameters go with the last."""
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
-        client.log_batch(run_id, metrics=batch)
+        _request(partial(client.log_batch, run_id, metrics=batch))
     more = [RunTag(k, v) for k, v in (tags or {}).items()], [Param(k, v) for k, v in (params or {}).items()]
     if any((*more, batches[-1])):
-        client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1])
+        _request(lambda: client.log_batch(run_id, metrics=batches[-1], tags=more[0], params=more[1]))
 
 
 def end(client: MlflowClient, run_id: str, status: str) -> None:
     """End a run with a status of MLflow."""
-    client.set_terminated(run_id, status)
+    _request(lambda: client.set_terminated(run_id, status))
+
+
+def _request(act: Callable[[], T]) -> T:
+    """Ask the store, unless nobody waits for it any more."""
+    _go_on()
+    return patiently(act)
+
+
+def _go_on() -> None:
+    if (event := stopped.get()) is not None and event.is_set():
+        raise StoreError("nobody waits for this any more.")
 
 
 def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
     """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it."""
     repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-        waiting = [pool.submit(job) for job in jobs]
+
+    def upload(local: Path, parent: str) -> None:
+        _go_on()
+        repository.log_artifact(str(local), None if parent == "." else parent)
+
+    with tempfile.TemporaryDirectory() as folder:
+        crew = _Crew()
         try:
+            for job in jobs:
+                crew.submit(job)
             for path, make in files.items():
                 content = make() if callable(make) else make
                 local = Path(folder, path)
                 local.parent.mkdir(parents=True, exist_ok=True)
                 local.write_bytes(content.encode() if isinstance(content, str) else content)
-                parent = str(PurePosixPath(path).parent)
-                waiting.append(pool.submit(repository.log_artifact, str(local), None if parent == "." else parent))
-            for job in waiting:
-                job.result()
+                crew.submit(partial(upload, local, str(PurePosixPath(path).parent)))
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            crew.cancel()
             raise
+        finally:
+            crew.finish()
+
+
+class _Crew:
+    """Threads that do jobs. Those of an executor would hold up the interpreter's end as long as a store does not answer."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._failures: list[BaseException] = []
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Do the job as soon as a thread is free."""
+        self._jobs.put(job)
+        if len(self._threads) < _THREADS:
+            thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def cancel(self) -> None:
+        """Begin no further job."""
+        self._failures.append(InterruptedError())
+
+    def finish(self) -> None:
+        """Wait for the jobs; raise the first failure, after which no other was begun."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        if self._failures and not isinstance(self._failures[0], InterruptedError):
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if self._failures:
+                continue
+            try:
+                job()
+            except BaseException as error:
+                self._failures.append(error)
 
 
 def _create(client: MlflowClient, payload: Payload, experiment_name: str | None) -> Run:
@@ -256,9 +326,9 @@ def _existing(client: MlflowClient, run_id: str) -> Run:
     with store.quick(), store.store_errors("read"):
         run = client.get_run(run_id)
     if run.info.lifecycle_stage != "active":
-        raise StoreError(f"run {run_id} is deleted. Restore it in MLflow, or log into another run.")
+        raise RunRefusedError(f"run {run_id} is deleted. Restore it in MLflow, or log into another run.")
     if newer := schema.newer_schema(run.data.tags):
-        raise StoreError(f"run {run_id} has {newer}")
+        raise RunRefusedError(f"run {run_id} has {newer}")
     return run
 
 
@@ -273,7 +343,7 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     if whole or kind != schema.KIND_EVALUATION:
         about = some([f"{tags.get(schema.TAG_METHOD)} on {tags.get(schema.TAG_DATASET)}"])
         what = "a report" if kind == schema.KIND_REPORT else f"the {kind} of {about}"
-        raise StoreError(f"run {run_id} holds {what} already, and a run is one method on one dataset. Log into another run.")
+        raise RunRefusedError(f"run {run_id} holds {what} already, and a run is one method on one dataset. Log into another run.")
     # Trying again uses the time of the first try: what that wrote is then no second entry.
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
@@ -294,7 +364,7 @@ def _fill(client: MlflowClient, run: Run, payload: Payload, ends: bool) -> None:
 def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> None:
     """What was evaluated, and the run's end."""
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
-        client.log_inputs(run_id, [_input(payload.dataset, digest)])
+        _request(lambda: client.log_inputs(run_id, [_input(payload.dataset, digest)]))
     if ends:
         end(client, run_id, "FINISHED")
 

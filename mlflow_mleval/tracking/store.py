@@ -21,6 +21,7 @@ from mlflow_mleval import redaction
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 from mlflow_mleval.redaction import masked, raise_alone
+from mlflow_mleval.tracking import conflicts
 
 PAGE = 1_000
 #: How often several pages are read at most, until two times in turn they are the same.
@@ -49,7 +50,11 @@ def connect(*, create: bool = False) -> MlflowClient:
         _refuse_split(uri)
         if _is_database(uri):
             _probe_database(uri, create)
-        return MlflowClient(uri)
+        if (file := _sqlite_file(uri)) is None:
+            return MlflowClient(uri)
+        # MLflow makes the tables of a new file here, and two processes that do it at once leave it broken.
+        with conflicts.alone(file):
+            return conflicts.patiently(lambda: MlflowClient(uri))
 
 
 def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Experiment]:
@@ -94,15 +99,20 @@ def ensure_experiment(client: MlflowClient, name: str) -> str:
         experiment = client.get_experiment_by_name(name)
     if experiment is None:
         with store_errors("write to"):
-            try:
-                return client.create_experiment(name)
-            except MlflowException as error:  # another process was faster
-                if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                    raise
-                experiment = client.get_experiment_by_name(name)
+            return conflicts.patiently(lambda: _or_existing(client, name))
     if experiment.lifecycle_stage != "active":
         raise StoreError(f"the experiment {name!r} is deleted. Restore it in MLflow, or choose another name.")
     return experiment.experiment_id
+
+
+def _or_existing(client: MlflowClient, name: str) -> str:
+    """Make the experiment, unless another process has been quicker."""
+    try:
+        return client.create_experiment(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS" or (found := client.get_experiment_by_name(name)) is None:
+            raise
+        return found.experiment_id
 
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
@@ -221,6 +231,13 @@ def _is_database(uri: str) -> bool:
     return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
+def _sqlite_file(uri: str) -> str | None:
+    if not _is_database(uri):
+        return None
+    url = sqlalchemy.engine.make_url(uri)
+    return url.database if url.get_backend_name() == "sqlite" and url.database != ":memory:" else None
+
+
 def _or_none(lookup, name: str) -> Experiment | None:
     try:
         return lookup(name)
@@ -253,8 +270,8 @@ def _refuse_split(uri: str) -> None:
 def _probe_database(uri: str, create: bool) -> None:
     """Fail at once where MLflow would retry for two minutes; never make a database file by reading."""
     url = sqlalchemy.engine.make_url(uri)
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-        path = Path(url.database)
+    if file := _sqlite_file(uri):
+        path = Path(file)
         if not create and not path.exists():
             raise StoreError(
                 f"there is no store at {path}. Set MLFLOW_TRACKING_URI to yours, or make one: mleval import FILE."

@@ -19,8 +19,9 @@ from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
-from mlflow_mleval.training.log_evaluation import log_evaluation
+from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import Predictions, predict
 from mlflow_mleval.validation import binary_matrix, one_of
 
@@ -95,7 +96,8 @@ def cross_validate(
     n_labels = binary_matrix(Y, "Y").shape[1]
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if log:
-        tags = runs.held(run_id, experiment_name)
+        target = runs.target(run_id) if experiment_name is None else None
+        tags = bounded(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
         method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
         dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
@@ -110,13 +112,11 @@ def cross_validate(
         **hierarchy_options,
     )  # fmt: skip
     if log:
-        try:
-            log_evaluation(
-                ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, log_instances=log_instances,
-                **split_facts(Y, splits),
-            )  # fmt: skip
-        except StoreError as error:
-            warnings.warn(f"the evaluation was not logged: {error} Pass it to mleval.log_evaluation.", stacklevel=2)
+        payload = payload_of(ev, method=method, dataset=dataset, log_instances=log_instances, **split_facts(Y, splits))
+        delivery = Delivery()
+        delivery.send("the evaluation", payload, target, experiment_name)
+        if delivery.warning:
+            warnings.warn(f"{delivery.warning}. Or pass it to mleval.log_evaluation.", stacklevel=2)
     return ev
 
 

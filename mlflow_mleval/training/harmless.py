@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from mlflow.utils import autologging_utils
 
 from mlflow_mleval.tracking import store
 
@@ -28,6 +29,16 @@ def same_randomness() -> Iterator[None]:
     finally:
         random.setstate(python_state)
         np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+@contextmanager
+def without_mlflow() -> Iterator[None]:
+    """Without MLflow's own autologging: its wrappers would log what is predicted for an evaluation, and stumble over lists."""
+    if autologging_utils._AUTOLOGGING_GLOBALLY_DISABLED:
+        yield
+    else:
+        with autologging_utils.disable_autologging():
+            yield
 
 
 def warn(text: str) -> None:

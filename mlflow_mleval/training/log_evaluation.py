@@ -84,6 +84,31 @@ def log_evaluation(
     StoreError
         The store cannot be reached, or the run holds another result already.
     """
+    payload = payload_of(
+        ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=y_true,
+        test_indices=test_indices, n_train=n_train, hierarchy=hierarchy, measures=measures, log_instances=log_instances,
+        selected_among=selected_among, tags=tags,
+    )  # fmt: skip
+    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+
+
+def payload_of(
+    ev: Evaluation,
+    *,
+    method: str,
+    dataset: str,
+    run_id: str | None = None,
+    experiment_name: str | None = None,
+    y_true: Any = None,
+    test_indices: Sequence[Any] | Mapping[Hashable, Any] | None = None,
+    n_train: int | Sequence[int] | Mapping[Hashable, int] | None = None,
+    hierarchy: Hierarchy | None = None,
+    measures: Iterable[str] | None = None,
+    log_instances: bool = False,
+    selected_among: int | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> runs.Payload:
+    """What `log_evaluation` writes, with its checks, without asking the store."""
     if not isinstance(ev, Evaluation):
         raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
     runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
@@ -106,7 +131,7 @@ def log_evaluation(
     wanted = set(MEASURES if measures is None else expand(measures))
     if unknown := sorted(wanted - set(MEASURES)):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
-    payload = runs.Payload(
+    return runs.Payload(
         method=method,
         dataset=dataset,
         means={m: v for m, v in content.means.items() if m in wanted},
@@ -116,7 +141,6 @@ def log_evaluation(
         tags=identity,
         files=content.files(identity, log_instances),
     )
-    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
 
 
 def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:

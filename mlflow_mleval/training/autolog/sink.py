@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,9 +14,10 @@ from typing import Any
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
 from mlflow_mleval.training.harmless import same_randomness, warn
-from mlflow_mleval.training.log_evaluation import log_evaluation
+from mlflow_mleval.training.log_evaluation import payload_of
 
 _jobs: list[Future[None]] = []
 
@@ -93,27 +95,48 @@ class Sink:
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
             else:
-                self._write(*job)
+                self._write(what, *job)
 
     def _write_later(self, what: str, *job: Any) -> None:
         try:
-            self._write(*job)
+            with _between_writes:
+                self._write(what, *job)
         except Exception as error:
             self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
-    def _write(self, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]) -> None:
+    def _write(
+        self, what: str, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]
+    ) -> None:
         (method, dataset), experiment = names, None
+        delivery = Delivery()
         if run_id is not None:
-            tags = runs.held(run_id)
+            tags = delivery.ask(lambda: runs.held(run_id), {})
             if runs.holds_result(tags):
-                experiment, run_id = _experiment_of(run_id), None
+                experiment, run_id = delivery.ask(lambda: _experiment_of(run_id), None), None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment, **options)
+        delivery.send(what, payload_of(ev, method=method, dataset=dataset, **options), run_id, experiment)
+        if delivery.warning:
+            self.warn(delivery.warning)
 
 
 def _experiment_of(run_id: str) -> str:
     client = store.connect()
     with store.quick(), store.store_errors("read"):
         return client.get_experiment(client.get_run(run_id).info.experiment_id).name
+
+
+def _start_anew() -> None:
+    """In a forked process: what waits is the parent's, and its thread is not here."""
+    _jobs.clear()
+    _writer.cache_clear()
+    _between_writes._at_fork_reinit()
+
+
+# A fork in the middle of a write would copy locks that nobody opens, and settings that hold for the write only.
+_between_writes = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_between_writes.acquire, after_in_parent=_between_writes.release, after_in_child=_start_anew
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-import time
 import warnings
 import weakref
 from dataclasses import dataclass, field
@@ -22,10 +21,12 @@ from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.tracking import runs
+from mlflow_mleval.training.autolog.fit_clock import FitClock
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
 from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
 from mlflow_mleval.training.estimator_names import sample
+from mlflow_mleval.training.harmless import without_mlflow
 from mlflow_mleval.training.scores import SCORE_METHODS, Predictions, as_matrix, is_multilabel, predict
 
 _VALIDATION = "sklearn.model_selection._validation"
@@ -62,6 +63,7 @@ class SklearnAutolog:
 
     def __init__(self) -> None:
         self.patches = Patches()
+        self._clock = FitClock()
         self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
         self._predictions: dict[int, tuple[Any, Any, Any]] = {}
 
@@ -70,6 +72,7 @@ class SklearnAutolog:
         self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
         was_on = self.patches.active
         wrap = self.patches.wrap
+        self._clock.start()
         for name in ("cross_validate", "cross_val_predict"):
             for owner in (sys.modules[_VALIDATION], model_selection):
                 # cross_val_score calls cross_validate of its own module
@@ -89,6 +92,7 @@ class SklearnAutolog:
     def stop(self) -> None:
         """Take the wrappers off; wait for what is being written."""
         self.patches.restore()
+        self._clock.stop()
         flush()
 
     def _say_imported_earlier(self) -> None:
@@ -105,9 +109,7 @@ class SklearnAutolog:
     def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         cv = _copied_cv(estimator) if self.searches and isinstance(estimator, BaseSearchCV) else _NONE
         before = getattr(estimator, _MLFLOW_RUN, None)
-        start = time.perf_counter()
-        result = original(estimator, *args, **kwargs)
-        seconds = time.perf_counter() - start
+        result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
         X, Y = _data(args, kwargs)
         if _n_columns(Y) > 1:
             try:
@@ -305,7 +307,7 @@ def _concerns(estimator: Any, Y: Any) -> bool:
 
 
 def _predicted(estimator: Any, X: Any, n_labels: int) -> Predictions:
-    with warnings.catch_warnings():  # the script has been told already what its estimator warns of
+    with warnings.catch_warnings(), without_mlflow():  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
         return predict(estimator, X, n_labels)
 

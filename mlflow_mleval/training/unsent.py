@@ -1,0 +1,176 @@
+"""Results that a store did not take: kept in a local folder, and brought in later, exactly once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.tracking import runs, schema, store
+
+#: The setting that names the folder, and what it is without.
+SETTING, FOLDER = "MLEVAL_UNSENT", "mleval_unsent"
+_FORMAT = 1
+
+
+def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | None) -> Path:
+    """Write the result to the local folder, complete or not at all; returns the file.
+
+    Parameters
+    ----------
+    payload : Payload
+    run_id, experiment_name : str or None
+        Where it was to go; else to the experiment that MLflow is set to.
+    """
+    parts = {
+        "format": _FORMAT, "run_id": run_id, "experiment": _experiment(experiment_name), "digest": payload.digest,
+        "method": payload.method, "dataset": payload.dataset, "means": dict(payload.means), "folds": list(payload.folds),
+        "by_fold": {m: list(v) for m, v in payload.by_fold.items()},
+        "curves": {key: list(map(list, v.items())) for key, v in payload.curves.items()}, "tags": dict(payload.tags),
+        "files": {path: _encoded(make()) for path, make in payload.files.items()},
+    }  # fmt: skip
+    folder = Path(os.environ.get(SETTING) or FOLDER).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(".part", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(parts, file)
+            file.flush()
+            os.fsync(file.fileno())
+        path = folder / f"{Path(partial).stem}.json"
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    return path
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What `send_unsent` did: results written to runs, and those that the store held already."""
+
+    written: int
+    held: int
+
+    def summary(self) -> str:
+        """The same in a line of text."""
+        return f"{self.written} results written, {self.held} already there"
+
+
+def send_unsent(
+    folder: str | Path, *, experiment_name: str | None = None, progress: Callable[[int, int], object] | None = None
+) -> Sent:
+    """Bring the results of a folder into the store, each exactly once, and remove each from the folder when it is there.
+
+    Two that do this at once wait for each other. Doing it again after an interruption completes what was begun.
+
+    Parameters
+    ----------
+    folder : path
+    experiment_name : str, optional
+        Write new runs to this experiment instead of those for which the results were made.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each result.
+
+    Raises
+    ------
+    ImportFileError
+        A file is damaged or of a newer version; those before it have been brought in.
+    StoreError
+        The store cannot be reached; what it has not taken stays in the folder.
+    """
+    folder, counts = Path(folder), [0, 0]
+    with _alone(folder):
+        paths = sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+        for done, path in enumerate(paths, 1):
+            counts[_send(*_read(path), experiment_name)] += 1
+            path.unlink()
+            if progress:
+                progress(done, len(paths))
+    return Sent(*counts)
+
+
+def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | None) -> bool:
+    """Write it to its run, or to a new one of its experiment; True where the store held it already."""
+    client = store.connect(create=True)
+    experiment = parts["experiment"]
+    if parts["run_id"] is not None and experiment_name is None:
+        try:
+            tags = runs.held(parts["run_id"])
+        except StoreError:
+            tags = None  # the run is gone; if the store is, what follows says so
+        if tags is not None:
+            same = tags.get(schema.TAG_DIGEST) == payload.digest
+            if same or not runs.holds_result(tags):
+                runs.write(payload, run_id=parts["run_id"])
+                return same and runs.holds_result(tags)
+            with store.quick(), store.store_errors("read"):
+                experiment = {"id": client.get_run(parts["run_id"]).info.experiment_id}
+    if experiment_name is None and experiment.get("id"):
+        with store.quick(), store.store_errors("read"):
+            experiment_name = client.get_experiment(experiment["id"]).name
+    name = experiment_name or experiment["name"]
+    experiment_id = store.ensure_experiment(client, name)
+    # What was interrupted may have left a run, even a whole one of which only the answer was lost.
+    same = f"tags.`{schema.TAG_DIGEST}` = '{payload.digest}'"
+    found = sorted(store.search(client, [experiment_id], same), key=lambda run: runs.holds_result(run.data.tags))
+    if found:
+        held = runs.holds_result(found[-1].data.tags)
+        runs.write(payload, run_id=found[-1].info.run_id)
+        return held
+    runs.write(payload, experiment_name=name)
+    return False
+
+
+def _experiment(name: str | None) -> dict[str, str]:
+    """The experiment that MLflow is set to, as far as that is known without asking the store."""
+    from mlflow.tracking import fluent
+
+    if name is not None:
+        return {"name": name}
+    if found := fluent._active_experiment_id or os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return {"id": str(found)}
+    return {"name": os.environ.get("MLFLOW_EXPERIMENT_NAME") or "Default"}
+
+
+def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
+    try:
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        if parts["format"] != _FORMAT:
+            raise ValueError(f"format {parts['format']!r} is not known to this version")
+        curves = {key: dict(map(tuple, values)) for key, values in parts["curves"].items()}
+        files = {name: _made(text) for name, text in parts["files"].items()}
+        own = (parts[key] for key in ("method", "dataset", "means", "folds", "by_fold"))
+        payload = runs.Payload(*own, curves, parts["tags"], files)
+        if payload.digest != parts["digest"]:
+            raise ValueError("its digest is not that of its content")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ImportFileError(f"{path} holds no result that can be read: {error}. Remove it, and import again.") from None
+    return payload, parts
+
+
+def _encoded(content: str | bytes) -> str:
+    return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
+
+
+def _made(text: str) -> Callable[[], bytes]:
+    content = base64.b64decode(text, validate=True)
+    return lambda: content
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time brings a folder in; the lock of one that dies is free at once."""
+    path = folder / ".lock"
+    with closing(sqlite3.connect(path, timeout=600, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
+    # Left where it is: another process may hold it by now.

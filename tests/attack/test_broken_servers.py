@@ -1,0 +1,183 @@
+"""Six kinds of broken server: a training ends, sees what it sees without us, is told once, and loses no result."""
+
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import mlflow
+import pytest
+import sklearn.model_selection
+from click.testing import CliRunner
+from sklearn.datasets import make_multilabel_classification
+from sklearn.neighbors import KNeighborsClassifier
+
+import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
+from mlflow_mleval.training import delivery
+
+X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
+KINDS = ["errors", "drops", "silent", "slow", "refuses", "garbage"]
+
+
+class Broken(BaseHTTPRequestHandler):
+    """Answers in the way that its server says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.requests += 1
+        kind = self.server.kind
+        if kind == "errors":
+            self.send_error(500)
+        elif kind == "drops":
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif kind == "silent":
+            self.server.over.wait(60)
+        elif kind == "slow":
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            while not self.server.over.wait(0.2):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+        elif kind == "garbage":
+            body = b"\x00<html>\xff{{{"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        self.close_connection = True
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    requests = 0
+
+    def handle_error(self, *args):
+        pass
+
+
+@contextmanager
+def broken(kind):
+    """The server, and its URL."""
+    with Server(("127.0.0.1", 0), Broken) as server:
+        server.kind, server.over = kind, threading.Event()
+        url = f"http://127.0.0.1:{server.server_port}"
+        if kind == "refuses":
+            server.server_close()
+        else:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server, url
+        server.over.set()
+        if kind != "refuses":
+            server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """The limits, short."""
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "1.5")
+    monkeypatch.setattr(delivery, "_troubles", {})
+    yield
+    mleval.autolog(disable=True)
+
+
+def script():
+    model = KNeighborsClassifier().fit(X[:60], Y[:60])
+    seen = [model.score(X[60:], Y[60:])]
+    seen += sklearn.model_selection.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)["test_score"].tolist()
+    return [*seen, KNeighborsClassifier(7).fit(X[:60], Y[:60]).score(X[60:], Y[60:])]
+
+
+EXPECTED = script()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_is_told_once_and_loses_nothing(kind, db, monkeypatch, asynchronous):
+    with broken(kind) as (_, url), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        mleval.autolog(dataset="d", asynchronous=asynchronous)
+        start = time.monotonic()
+        assert script() == EXPECTED
+        mleval.autolog(disable=True)
+        assert time.monotonic() - start < 30  # 3 evaluations, 10 seconds each
+    (text,) = [str(w.message) for w in caught if "mleval" in str(w.message)]
+    assert "was not logged" in text and f"mleval import {db.parent / 'mleval_unsent'}" in text
+    assert_imported_once(db, monkeypatch, 3)
+
+
+def assert_imported_once(db, monkeypatch, results):
+    folder = db.parent / "mleval_unsent"
+    copies = {path.name: path.read_bytes() for path in folder.glob("*.json")}
+    assert len(copies) == results == len(list(folder.iterdir()))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
+    for said in (f"{results} results written, 0 already there", f"0 results written, {results} already there"):
+        found = CliRunner().invoke(main, ["import", str(folder), "--quiet"])
+        assert found.exit_code == 0 and said in found.output, found.output
+        assert not list(folder.glob("*.json"))
+        runs = mlflow.search_runs(experiment_names=["Default"], output_format="list")
+        assert [run.data.tags["mleval.status"] for run in runs] == ["complete"] * results
+        for name, content in copies.items():
+            (folder / name).write_bytes(content)
+
+
+def test_a_store_that_failed_is_left_alone_until_it_is_asked_again(db, monkeypatch):
+    with broken("errors") as (server, url):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        mleval.autolog(dataset="d", silent=True)
+        script()
+        asked = server.requests
+        script()
+        assert server.requests == asked
+    monkeypatch.setitem(delivery._troubles, f"sqlite:///{db}", delivery._Trouble("it was away", 0.0))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{db}")
+    script()
+    assert len(mlflow.search_runs(experiment_names=["Default"], output_format="list")) == 3
+
+
+def test_cross_validate_returns_its_evaluation(db, monkeypatch):
+    """The store is away after the last fold."""
+    with broken("errors") as (_, url):
+
+        class Last(KNeighborsClassifier):
+            def fit(self, X, y):
+                monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+                return super().fit(X, y)
+
+        with pytest.warns(UserWarning, match="was not logged"):
+            ev = mleval.cross_validate(Last(), X, Y, cv=3, method="m", dataset="d")
+    assert len(ev.folds) == 3
+    assert_imported_once(db, monkeypatch, 1)
+
+
+def test_the_interpreter_ends_while_a_server_is_silent(db):
+    with broken("silent") as (_, url):
+        code = f"""
+            import os
+            os.environ |= {{"MLFLOW_TRACKING_URI": {url!r}, "MLEVAL_TIMEOUT": "1"}}
+            import mlflow_mleval as mleval
+            from sklearn.datasets import make_multilabel_classification
+            from sklearn.neighbors import KNeighborsClassifier
+            X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
+            mleval.autolog(asynchronous=True, dataset="d")
+            KNeighborsClassifier().fit(X[:60], Y[:60]).score(X[60:], Y[60:])
+        """
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        done = subprocess.run(command, cwd=db.parent, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr.count("was not logged") == 1, done.stderr
+    assert len(list((db.parent / "mleval_unsent").glob("*.json"))) == 1
