@@ -195,7 +195,8 @@ def test_a_store_that_goes_away_is_one_warning_and_the_result_is_kept(db, client
         log.end(lambda: (y, scores[-1]))
         db.unlink(missing_ok=True)
         db.with_suffix(".away").rename(db)
-    assert len(said) == 1
+    assert len(said) == 1 and f"mleval import {db.parent / 'mleval_unsent'}" in str(said[0].message)
+    assert len(list((db.parent / "mleval_unsent").glob("*.json"))) == 1
     assert mleval.log_evaluation(log.evaluation, **NAMES, run_id=run.info.run_id)
 
 

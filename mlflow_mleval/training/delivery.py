@@ -76,9 +76,10 @@ class Delivery:
             self.warning = f"{what} was not logged. {self._reason} Nor could it be kept: {error}"
             return None
         if self._news:
+            more = ", and so is what follows until the store answers again" if self._uri in _troubles else ""
             self.warning = (
-                f"{what} was not logged. {self._reason} It is kept in {path.parent}, and so is what follows until the store "
-                f"answers again. Bring it in later: mleval import {path.parent}"
+                f"{what} was not logged. {self._reason} It is kept in {path.parent}{more}. "
+                f"Bring it in later: mleval import {path.parent}"
             )
         return None
 

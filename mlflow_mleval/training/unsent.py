@@ -37,7 +37,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
         "curves": {key: list(map(list, v.items())) for key, v in payload.curves.items()}, "tags": dict(payload.tags),
         "files": {path: _encoded(make()) for path, make in payload.files.items()},
     }  # fmt: skip
-    folder = Path(os.environ.get(SETTING) or FOLDER).absolute()
+    folder = home()
     folder.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(".part", dir=folder)
     try:
@@ -51,6 +51,11 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
         Path(partial).unlink(missing_ok=True)
         raise
     return path
+
+
+def home() -> Path:
+    """Where results are kept."""
+    return Path(os.environ.get(SETTING) or FOLDER).absolute()
 
 
 @dataclass(frozen=True)

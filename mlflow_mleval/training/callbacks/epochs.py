@@ -17,9 +17,11 @@ from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.harmless import same_randomness, warn
-from mlflow_mleval.training.log_evaluation import log_evaluation
+from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import as_matrix
+from mlflow_mleval.training.unsent import home
 from mlflow_mleval.validation import one_of
 
 #: What is logged for each epoch where nobody chose: the usual measures, and the ends of the loss profile and its area.
@@ -147,7 +149,7 @@ class EpochLog:
         # A store that was away for an epoch may be back, and the result of the whole training is worth a try.
         if isinstance(self._failure, StoreError) and self.run_id is not None:
             earlier, self._failure = self._failure, None
-            self._attempt(lambda: self._log_end(predict, epoch))
+            self._attempt(lambda: self._log_end(predict, epoch, told=True))
             self._failure = self._failure or earlier
         else:
             self.attempt("the evaluation at the end was not logged", lambda: self._log_end(predict, epoch))
@@ -155,7 +157,8 @@ class EpochLog:
     def attempt(self, what: str, act: Callable[[], None]) -> None:
         """Do it unless something has failed already; say so if it fails now."""
         if self._failure is None and (error := self._attempt(act)) is not None:
-            warn(f"mleval: {what}. {type(error).__name__}: {error}")
+            kept = f" If the store stays away, what is evaluated at the end is kept in {home()}: mleval import {home()}"
+            warn(f"mleval: {what}. {type(error).__name__}: {error}{kept if isinstance(error, StoreError) else ''}")
 
     def _attempt(self, act: Callable[[], None]) -> Exception | None:
         try:
@@ -170,7 +173,7 @@ class EpochLog:
         run_id = runs.target(self._chosen_run)
         if run_id is None:
             raise ValueError("No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`.")
-        if runs.holds_result(runs.held(run_id)):
+        if runs.holds_result(bounded(lambda: runs.held(run_id))):
             raise ValueError(f"Run {run_id} holds a result already, and a run is one method on one dataset. Start another.")
         self.run_id = run_id
 
@@ -202,25 +205,31 @@ class EpochLog:
             self._best = value, epoch, truth, scores
 
     def _send(self) -> None:
-        with store.quick():
+        def write() -> None:
             client = store.connect()
             with store.store_errors("write to"):
                 runs.log(client, self.run_id, self._pending)
+
+        bounded(write)
         self._pending, self._sent = [], time.monotonic()
 
-    def _log_end(self, predict: Predict, epoch: int | None) -> None:
+    def _log_end(self, predict: Predict, epoch: int | None, told: bool = False) -> None:
         chosen = self._best is not None
         if chosen:
             _, epoch, truth, scores = self._best
         else:
             truth, scores = _matrices(predict())
         self.evaluation = evaluate(truth, scores, **self._options)
-        self._send()
-        log_evaluation(
+        payload = payload_of(
             self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id,
             selected_among=self._epochs if chosen else None,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
+        delivery = Delivery()
+        delivery.ask(self._send, None)
+        delivery.send("the evaluation at the end", payload, self.run_id, None)
+        if delivery.warning and not told:
+            warn(f"mleval: {delivery.warning}")
         self._best = None
 
 
