@@ -183,7 +183,7 @@ def test_import_rank_report_and_read_it_back(login):
     stored = list((login.folder / "artifacts").rglob("mleval_report.html"))
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
-    assert rows(login, "SELECT count(*) FROM runs") == [(37,)]
+    assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
     assert rows(login, "SELECT username, is_admin FROM users") == [("admin", True)]
 
 
