@@ -20,7 +20,7 @@ MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 
 @dataclass(frozen=True)
 class Excluded:
-    """Something that was left out, and why: kind is run, child run, measure, unasked, dataset, method or cell."""
+    """Something that was left out, and why: kind is run, child run, tag, artifact, measure, unasked, dataset, ..."""
 
     kind: str
     name: str

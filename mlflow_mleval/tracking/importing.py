@@ -83,7 +83,8 @@ def import_results(
     the run exists with status DNF (in MLflow: KILLED). Importing the same source again writes nothing. A changed one updates
     the runs in place: a new value becomes the latest of its metric, a value that is gone is marked as withdrawn. Pairs that
     the source does not mention stay. Nothing is written before the whole source has been checked, and an import that was
-    interrupted is completed by importing again; until then readers skip the half-written run and say so.
+    interrupted is completed by importing again; until then readers skip the half-written run and say so. Several imports at the
+    same time make each run once: of runs that claim the same pair the first is kept, and the report says of which.
 
     Parameters
     ----------

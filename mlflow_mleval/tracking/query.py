@@ -53,8 +53,9 @@ def load_study(
     """The Study that a selection of tracked runs yields.
 
     Reads the store that MLflow is set to (MLFLOW_TRACKING_URI) with one paged search over all experiments; deleted runs are
-    not seen. Child runs, runs that failed, still run or were written in part, and runs that this project did not log among
-    runs that it did are left out and listed (unless `method_by` or `dataset_by` says how to read them).
+    not seen. Child runs, runs of a newer version, runs that failed, still run or were written in part, and runs that this
+    project did not log among runs that it did are left out and listed (unless `method_by` or `dataset_by` says how to read
+    them). Where no measure is common to all, the few runs without the one that most have are left out, too.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def load_study(
     MeasureError
         A measure has no direction or no run has it, or no measure is left.
     IncomparableRunsError
-        Conventions or hierarchies differ, a newer version wrote a run, or there are duplicates that are not allowed.
+        Conventions or hierarchies differ, a newer version wrote one of `run_ids`, or there are duplicates that are not allowed.
     StoreError
         The store cannot be reached or does not accept the filter.
     ValueError

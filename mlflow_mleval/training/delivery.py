@@ -136,6 +136,11 @@ def bounded(act: Callable[[], T], seconds: float | None = None) -> T:
     raise result
 
 
+def forget() -> None:
+    """Ask every store again that has failed."""
+    _troubles.clear()
+
+
 def _probe() -> None:
     client = store.connect(create=True)
     with store.store_errors("read"):

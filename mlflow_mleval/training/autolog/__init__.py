@@ -10,6 +10,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training.autolog.sink import Sink
 from mlflow_mleval.training.autolog.sklearn import SklearnAutolog
+from mlflow_mleval.training.delivery import forget
 from mlflow_mleval.validation import one_of
 
 _sklearn = SklearnAutolog()
@@ -66,7 +67,7 @@ def autolog(
     silent : bool
         No warnings.
     disable : bool
-        Restore everything.
+        Restore everything, and forget that a store failed.
 
     Raises
     ------
@@ -85,6 +86,7 @@ def autolog(
         raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
     if disable:
         _sklearn.stop()
+        forget()
         return
     options = {
         "label_names": label_names, "hierarchy": hierarchy, "conventions": conventions, "instances": log_instances,
