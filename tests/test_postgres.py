@@ -184,11 +184,7 @@ def test_import_rank_report_and_read_it_back(login):
     assert len(stored) == 1 and stored[0].read_bytes() == page
 
     assert rows(login, f"SELECT count(*) FROM runs WHERE experiment_id = {experiment.experiment_id}") == [(37,)]
-<<<<<<< HEAD
     assert rows(login, "SELECT username FROM users WHERE is_admin") == [("admin",)]
-=======
-    assert rows(login, "SELECT username, is_admin FROM users") == [("admin", True)]
->>>>>>> refs/heads/p-runs
 
 
 def test_parallel_imports_make_each_run_once(login):
