@@ -219,7 +219,7 @@ def test_class_sets_with_a_hierarchy(client):
 
 def test_many_labels_are_thinned(client):
     rng = np.random.default_rng(0)
-    y = sparse.random_array((300, 4_000), density=0.001, rng=rng).astype(bool)
+    y = sparse.random_array((300, 4_000), density=0.001, random_state=rng).astype(bool)
     ev = mleval.evaluate(y, y_pred=y, folds=np.arange(300) % 3)
     run_id = mleval.log_evaluation(ev, method="oracle", dataset="large", experiment_name="x", selected_among=7)
     run = client.get_run(run_id)
