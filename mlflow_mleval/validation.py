@@ -99,10 +99,8 @@ def score_matrix(value: Any, name: str) -> Any:
 def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: str) -> None:
     """Raise ValueError unless both matrices have the same shape."""
     if value.shape != other.shape:
-        raise ValueError(
-            f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}. "
-            "Rows are instances and columns are labels in both."
-        )
+        got = f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}."
+        raise ValueError(f"{got} Rows are instances and columns are labels in both.")
 
 
 def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
