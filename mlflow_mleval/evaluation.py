@@ -27,15 +27,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import (
-    binary_matrix,
-    label_threshold,
-    one_of,
-    same_axes,
-    same_shape,
-    score_matrix,
-    unique_names,
-)
+from mlflow_mleval.validation import binary_matrix, label_threshold, one_of, same_axes, same_shape, score_matrix, unique_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +39,7 @@ class Evaluation(Reported):
     sums : mapping of fold to Sums
         What everything else follows from; the key is None without folds.
     label_names : tuple
-    inputs : tuple of str
-        What was given: of ``y_score``, ``y_pred``, ``pred_sets``.
+    inputs : tuple of str; of ``y_score``, ``y_pred``, ``pred_sets`` those given
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
     threshold : float, tuple of K floats, or None
@@ -153,11 +144,7 @@ class Evaluation(Reported):
 
     @property
     def statistics(self) -> dict[str, float]:
-        """What was evaluated.
-
-        ``n_instances``, ``n_labels``; ``empty_truth`` and ``empty_prediction``, the numbers of instances without a true and
-        without a predicted label; ``cardinality_true`` and ``cardinality_pred``, the mean numbers of labels.
-        """
+        """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of labels of an instance."""
         sums = self.total
         _, predicted, true = sums.by_label.sum(axis=1)
         return {
@@ -244,18 +231,9 @@ class Evaluation(Reported):
     ) -> Profile:
         """Losses between Hamming and subset 0/1, see `mlflow_mleval.measures.dependence.Profile`.
 
-        Parameters
-        ----------
-        family : {"binomial", "polynomial"}
-        ks, alphas : array, optional
-            Parameters of the binomial and of the polynomial family; by default k = 1..K, and alpha from 1 to 1000.
-        kind : {"soft", "hard"}, optional
-            Of the scores or of the predicted label sets. By default of the scores where they were given.
-
-        Raises
-        ------
-        ValueError
-            Parameters of the other family or out of range; a soft profile without scores or with scores outside [0, 1].
+        The family is binomial, with parameters `ks`, by default 1..K, or polynomial, with `alphas`, by default from 1 to 1000.
+        The kind is soft (of the scores, by default where they were given) or hard (of the label sets). A ValueError is raised for
+        parameters of the other family or out of range, and for a soft profile without scores in [0, 1].
         """
         one_of(family, "family", dependence.FAMILIES)
         kind = one_of(kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard"))
@@ -279,13 +257,7 @@ class Evaluation(Reported):
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
-        """The evaluation that `to_dict` wrote.
-
-        >>> import json
-        >>> ev = evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.6, 0.7]])
-        >>> Evaluation.from_dict(json.loads(json.dumps(ev.to_dict()))).measures == ev.measures
-        True
-        """
+        """The evaluation that `to_dict` wrote."""
         own = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items() if name != "sums"}
         return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
 
@@ -325,10 +297,6 @@ def evaluate(
         Seconds, measured by the caller. They add up over folds and merged parts.
     **hierarchy_options
         The options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
-
-    Returns
-    -------
-    Evaluation
 
     Raises
     ------
@@ -382,12 +350,8 @@ def evaluate_hierarchical(
     true_sets, pred_sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
         The columns of a matrix are ``h.nodes``.
     h : Hierarchy
-    folds : sequence of length N, or one value, optional
-        The fold of each instance, or of all.
-    instances : bool
-        Keep a row for each instance.
-    fit_time, predict_time : float or mapping of fold to float, optional
-        Seconds, measured by the caller.
+    folds, instances, fit_time, predict_time
+        As for `evaluate`.
     **hierarchy_options
         ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``measures``: see
         `mlflow_mleval.measures.hierarchical.instance_measures`.

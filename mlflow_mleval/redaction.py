@@ -28,10 +28,6 @@ def masked(uri: str) -> str:
 
     >>> masked("postgresql://me:pa55@host/db?sslmode=require&password=x")
     'postgresql://***@host/db?sslmode=require&password=***'
-    >>> masked("postgresql://me:pa/55@host/db"), masked("me:pa55@host"), masked("http://me:pa55")
-    ('postgresql://***@host/db', '***@host', 'http://***')
-    >>> masked("sqlite:///mlflow.db")
-    'sqlite:///mlflow.db'
     """
     start, hidden, shown = _parted(uri)
     if shown is None:
@@ -45,9 +41,6 @@ def redacted(text: str, *uris: str) -> str:
     """The text without the secrets of the URIs and of the environment, as they are, percent-encoded and decoded.
 
     Also without the user and password of any other URI, and without parameters of a URI that name a secret.
-
-    >>> redacted("GET ftp://me:pa55@host/a?token=abc as pa55", "http://me:pa55@host")
-    'GET ftp://***@host/a?token=*** as ***'
     """
     table: dict[str, str] = {}
     for uri in {*uris, *(value for name, value in os.environ.items() if _URIS.fullmatch(name))}:
@@ -64,15 +57,13 @@ def redacted(text: str, *uris: str) -> str:
 
 def tells_a_secret(error: BaseException, *uris: str) -> bool:
     """Whether the text of an error, or of any that led to it, holds a secret."""
-    waiting, seen = [error], set()
+    waiting, seen = [error], {}
     while waiting:
         one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            if any(redacted(text, *uris) != text for text in (str(one), repr(one))):
-                return True
-            waiting += [led for led in (one.__cause__, one.__context__) if led is not None]
-    return False
+        if one is not None and id(one) not in seen:
+            seen[id(one)] = one
+            waiting += [one.__cause__, one.__context__]
+    return any(redacted(text, *uris) != text for one in seen.values() for text in (str(one), repr(one)))
 
 
 def raise_alone(error: BaseException) -> NoReturn:
@@ -107,11 +98,9 @@ def _parted(uri: str) -> tuple[str, str | None, str | None]:
 
 def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
     """What is before the parameters, what begins them, and each as key, sign, value and whether that is a secret."""
-    found = re.search(r"[?#;]", rest)
-    if not found:
-        return rest, "", []
+    head, mark, query = re.fullmatch(r"([^?#;]*)([?#;]?)(.*)", rest, re.DOTALL).groups()
     parts, before = [], False
-    for part in rest[found.end() :].split("&"):
+    for part in query.split("&") if mark else ():
         key, sign, value = part.partition("=")
         if not sign and before:  # the end of a secret that has an & in it
             parts.append(("", "", key, True))
@@ -121,17 +110,15 @@ def _query(rest: str) -> tuple[str, str, list[tuple[str, str, str, bool]]]:
         secret = bool(sign and (_SECRET.search(unquote(key)) or nested))
         before |= secret
         parts.append((key, sign, value, secret))
-    return rest[: found.start()], found[0], parts
+    return head, mark, parts
 
 
 def _secrets(uri: str) -> Iterator[str]:
     """The secrets of a URI, with each part that a parser may take for one of its own."""
     _, login, rest = _parted(uri)
     if login is not None:
-        user, colon, password = login.partition(":")
-        yield login
-        own = password if colon else user
-        yield own
+        own = login.partition(":")[2] if ":" in login else login
+        yield from (login, own)
         cuts = [cut.end() for cut in re.finditer(r"[:/?#@]", own)]
         yield from (own[cut:] for cut in cuts if len(own) - cut >= _SHORT)
         yield from (part for part in re.split(r"[:/?#@&=]", own) if len(part) >= _SHORT)
@@ -143,8 +130,5 @@ def _forms(secrets: Iterable[str]) -> Iterator[str]:
     """Each secret as it is, decoded, encoded in the ways of urllib and requests, and as repr shows it."""
     for secret in secrets:
         for plain in {secret, unquote(secret), unquote_plus(secret)}:
-            yield plain
             yield from (quote(plain, safe=safe) for safe in ("", "/", "!#$%&'()*+,/:;=?@[]~"))
-            yield quote_plus(plain)
-            yield repr(plain)[1:-1]
-            yield ascii(plain)[1:-1]
+            yield from (plain, quote_plus(plain), repr(plain)[1:-1], ascii(plain)[1:-1])

@@ -15,11 +15,7 @@ from mlflow_mleval.naming import some
 
 
 def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
-    """The value, if it is one of the allowed; else a ValueError that lists them.
-
-    >>> one_of("holm", "correction", ["holm", "none"])
-    'holm'
-    """
+    """The value, if it is one of the allowed; else a ValueError that lists them."""
     allowed = list(allowed)
     if value not in allowed:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
@@ -27,11 +23,7 @@ def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
 
 
 def probability(value: float, name: str) -> float:
-    """The value as a float strictly between 0 and 1; else a ValueError.
-
-    >>> probability(0.05, "alpha")
-    0.05
-    """
+    """The value as a float strictly between 0 and 1; else a ValueError."""
     number = float(value)
     if not 0 < number < 1:
         raise ValueError(f"`{name}` must lie strictly between 0 and 1, got {value!r}.")
@@ -74,15 +66,7 @@ def matrix_shape(value: Any, name: str) -> Any:
 
 
 def binary_matrix(value: Any, name: str) -> Any:
-    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the errors of `matrix_shape`.
-
-    >>> binary_matrix([[0, 1], [1.0, 0]], "y_true")
-    array([[False,  True],
-           [ True, False]])
-    >>> binary_matrix([[0, 1], [2, 0]], "y_true")
-    Traceback (most recent call last):
-    ValueError: `y_true` must hold only 0 and 1, got 2 in row 1, column 0 (1 such cell). ...
-    """
+    """A label matrix N x K as booleans, dense or CSR without stored zeros, as it came; else the errors of `matrix_shape`."""
     array = matrix_shape(value, name)
     if sparse.issparse(array):
         if not array.has_canonical_format:
@@ -115,10 +99,8 @@ def score_matrix(value: Any, name: str) -> Any:
 def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: str) -> None:
     """Raise ValueError unless both matrices have the same shape."""
     if value.shape != other.shape:
-        raise ValueError(
-            f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}. "
-            "Rows are instances and columns are labels in both."
-        )
+        got = f"`{name}` must have the shape {other.shape} of `{other_name}`, got {value.shape}."
+        raise ValueError(f"{got} Rows are instances and columns are labels in both.")
 
 
 def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
@@ -139,12 +121,7 @@ def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
 
 
 def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) -> tuple[Hashable, ...]:
-    """The names as a tuple, if they are as many as there should be and differ; else a ValueError.
-
-    >>> unique_names(["a", "a"], "label_names", 2, "labels")
-    Traceback (most recent call last):
-    ValueError: `label_names` must differ, got 'a' more than once. Rename them.
-    """
+    """The names as a tuple, if they are as many as there should be and differ; else a ValueError."""
     found = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
     if len(found) != count:
         raise ValueError(f"`{name}` must hold one name for each of the {count} {what}, got {len(found)}.")
@@ -155,13 +132,7 @@ def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) ->
 
 
 def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArray[np.int64]]:
-    """The rows of each group in the order of the groups, where ``values`` names the group of each row or of all.
-
-    >>> groups(["b", "a", "b"], "folds", 3)
-    {'a': array([1]), 'b': array([0, 2])}
-    >>> groups(None, "folds", 3)
-    {None: slice(None, None, None)}
-    """
+    """The rows of each group in the order of the groups, where ``values`` names the group of each row or of all."""
     if values is None or np.ndim(values) == 0:
         return {values.item() if isinstance(values, np.generic) else values: slice(None)}
     if np.ndim(values) != 1 or len(values) != n_rows:

@@ -27,14 +27,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class FoldBeyond:
-    """One measure over the folds of one dataset.
-
-    Attributes
-    ----------
-    bayes : Bayesian correlated t test.
-    equivalence : None without a rope.
-    plan : How many folds would separate the pairs.
-    """
+    """One measure over the folds of one dataset: probabilities, equivalence (None without a rope), the folds it would take."""
 
     bayes: BayesResult
     equivalence: EquivalenceResult | None
@@ -111,13 +104,6 @@ def beyond_pvalues(
     `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset, maybe
     none. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and
     plans. A ValueError refuses a rope that is negative or not finite.
-
-    >>> from mlflow_mleval.analysis.comparison import compare
-    >>> from mlflow_mleval.study import Study
-    >>> rows = [{"dataset": d, "method": m, "f1": f} for d in range(8) for m, f in (("a", 0.5 + d / 90), ("b", 0.4))]
-    >>> found = compare(Study.from_frame(pd.DataFrame(rows)), on="f1", rope=0.01).beyond
-    >>> found.bayes.table["decision"].item(), found.ranks.best
-    ('a', ['a'])
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of what is compared, got {rope!r}.")

@@ -79,21 +79,11 @@ class Profiles:
         cls, counts: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of label sets from the numbers of wrong labels.
+        """Profiles of label sets from the numbers of instances with 0, 1, …, K wrong labels, as `error_histogram` counts them.
 
-        Parameters
-        ----------
-        counts : mapping of (dataset, method) to array of int, shape (R, K + 1) or (K + 1,)
-            Numbers of instances with 0, 1, …, K wrong labels, of each fold or of all instances (`error_histogram`).
-        folds : mapping of (dataset, method) to sequence of R folds, optional
-            Which folds the rows are; by default 0, 1 .. where there are rows of several.
-        runs : pandas.DataFrame, optional
-            Columns dataset, method and what is known of: split_digest, n_train, n_test.
-
-        Raises
-        ------
-        ValueError
-            Counts that are negative, not whole, or none in some fold; folds that do not fit.
+        `counts` maps (dataset, method) to those of each fold, shape (R, K + 1), or of all instances, (K + 1,). `folds` says which
+        folds the rows are, by default 0, 1 .. where there are several; `runs` has columns dataset, method and what is known of
+        split_digest, n_train, n_test. A ValueError refuses counts that are negative, not whole, or none in some fold.
 
         >>> Profiles.from_counts({("d", "A"): [[3, 1], [2, 2]]}).by_fold("d")[1].tolist()
         [0.25, 0.5]
@@ -116,20 +106,10 @@ class Profiles:
         cls, errors: Mapping[Pair, ArrayLike], *, folds: Mapping[Pair, Sequence[Hashable]] | None = None,
         runs: pd.DataFrame | None = None,
     ) -> Profiles:
-        """Profiles of scores from the means of the order statistics of their errors.
+        """Profiles of scores from the means of the order statistics of their errors; `folds` and `runs` as for `from_counts`.
 
-        Parameters
-        ----------
-        errors : mapping of (dataset, method) to array, shape (R, K) or (K,)
-            Mean over instances of the largest error, the second largest, …, of each fold or of all instances
-            (`order_statistic_sums` divided by the number of instances).
-        folds, runs
-            As for `from_counts`.
-
-        Raises
-        ------
-        ValueError
-            Rows that are not a non-increasing sequence in [0, 1]; folds that do not fit.
+        `errors` maps (dataset, method) to the mean over instances of the largest error, the second largest, …, of each fold,
+        shape (R, K), or of all instances, (K,): `order_statistic_sums` divided by their number. Others are a ValueError.
 
         >>> Profiles.from_errors({("d", "A"): [0.625, 0.375, 0.0]}).losses("d").round(4).loc["A"].tolist()
         [0.3333, 0.5417, 0.625]

@@ -63,9 +63,6 @@ def mean_intervals(table: pd.DataFrame, alpha: float = 0.05, ratio: float | None
     """The mean of each column over datasets or folds (at least two; empty cells do not count) with its interval at 1 - alpha.
 
     By Student's t; `ratio`, n_test / n_train of a fold, widens the intervals for training data that folds share.
-
-    >>> mean_intervals(pd.DataFrame({"a": [1.0, 2, 3]})).round(3).loc["a"].tolist()
-    [2.0, -0.484, 4.484]
     """
     n = table.count()
     half = special.stdtrit(n - 1, 1 - alpha / 2) * table.std() * np.sqrt(variance_factor(n, ratio))
@@ -88,11 +85,7 @@ def adjust(pvalues: ArrayLike, method: str = "holm") -> np.ndarray:
 
 
 def holm(pvalues: np.ndarray) -> np.ndarray:
-    """Holm's correction along the last axis; NaN where there is no test, which does not count.
-
-    >>> holm(np.array([[0.01, 0.04, 0.03], [0.2, np.nan, 0.01]])).tolist()
-    [[0.03, 0.06, 0.06], [0.2, nan, 0.02]]
-    """
+    """Holm's correction along the last axis; NaN where there is no test, which does not count."""
     order = np.argsort(pvalues, axis=-1, kind="stable")
     left = (~np.isnan(pvalues)).sum(axis=-1, keepdims=True) - np.arange(pvalues.shape[-1])
     ranked = np.take_along_axis(pvalues, order, axis=-1) * np.maximum(left, 1)

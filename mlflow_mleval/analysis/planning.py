@@ -148,13 +148,7 @@ def paired_power(effect: ArrayLike, n: ArrayLike, *, ratio: float | None = None,
 
 
 def required_size(effect: ArrayLike, *, power: float = 0.8, ratio: float | None = None, alpha: float = 0.05) -> Array:
-    """The least number of datasets or folds with which the two-sided paired t test has the power; infinite where none has.
-
-    >>> required_size([0.5, 1.0, 0.0]).tolist()
-    [34.0, 10.0, inf]
-    >>> required_size([0.5, 1.0, 2.0], ratio=1 / 9).tolist()
-    [inf, 77.0, 6.0]
-    """
+    """The least number of datasets or folds with which the two-sided paired t test has the power; infinite where none has."""
     probability(power, "power")
     effect = np.atleast_1d(np.asarray(effect, dtype=float))
     low, high = np.full(effect.shape, 1), np.full(effect.shape, MOST)

@@ -16,13 +16,9 @@ from mlflow_mleval.validation import one_of
 
 #: The preference functions, and what part of a measure's largest difference R each threshold is by default: R / number.
 PREFERENCES: Mapping[str, Mapping[str, int]] = {
-    "usual": {},
-    "u_shape": {"q": 10},
-    "v_shape": {"p": 1},
-    "level": {"q": 10, "p": 2},
-    "linear": {"q": 10, "p": 1},
+    "usual": {}, "u_shape": {"q": 10}, "v_shape": {"p": 1}, "level": {"q": 10, "p": 2}, "linear": {"q": 10, "p": 1},
     "gaussian": {"s": 3},
-}
+}  # fmt: skip
 WEIGHTS = ("entropy", "equal")
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5

@@ -278,9 +278,6 @@ def kendall(rankings: ArrayLike | pd.DataFrame) -> pd.DataFrame:
     """Kendall's tau-b between every two rankings of the same methods, one a row (Kendall 1945).
 
     1: same order, -1: reversed; NaN where a ranking ties all methods. ValueError for empty cells.
-
-    >>> kendall(pd.DataFrame([[1, 2, 3], [1, 3, 2], [3, 2, 1]], index=["f1", "recall", "loss"])).round(3).loc["f1"].tolist()
-    [1.0, 0.333, -1.0]
     """
     table = rankings if isinstance(rankings, pd.DataFrame) else pd.DataFrame(np.asarray(rankings))
     values = table.to_numpy(dtype=float)

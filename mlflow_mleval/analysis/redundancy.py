@@ -69,12 +69,6 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
     A measure that is constant on a dataset has no correlation there. It counts as 0, evidence of redundancy being absent, and is
     listed; this is what reproduces Figure 3 of Eftimov & Kocev (2019). `matrices` are methods x measures by dataset; ValueError
     for none, fewer than three methods, empty cells, different measures.
-
-    >>> one = pd.DataFrame({"f1": [1, 2, 3], "loss": [3, 2, 1], "time": [1, 3, 1]})
-    >>> two = pd.DataFrame({"f1": [1, 2, 3], "loss": [1, 2, 4], "time": [5, 5, 5]})
-    >>> found = correlation({"one": one, "two": two})
-    >>> found.matrix.round(4).loc["f1"].tolist(), found.constant
-    ([1.0, 0.009, 0.0], (('two', 'time'),))
     """
     if not matrices:
         raise ValueError("`matrices` must hold a dataset, got none.")
@@ -109,12 +103,6 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
     These are the rules of ``findCorrelation(exact = TRUE)`` of the R package caret (Kuhn 2008), which Eftimov & Kocev (2019)
     used. The dropped ones are rows in the order of dropping: measure, because_of (the other of the pair), correlation,
     mean_correlation with those that were still there.
-
-    >>> names = ["f1", "accuracy", "coverage"]
-    >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
-    >>> kept, dropped = redundancy_filter(corr, 0.9)
-    >>> kept, dropped.measure.tolist(), dropped.because_of.tolist()
-    (['f1', 'coverage'], ['accuracy'], ['f1'])
     """
     _check(corr, max_correlation)
     names = corr.columns
@@ -136,13 +124,7 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
 
 
 def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
-    """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
-
-    >>> names = ["f1", "accuracy", "coverage"]
-    >>> corr = pd.DataFrame([[1, 0.95, 0.3], [0.95, 1, 0.5], [0.3, 0.5, 1]], names, names)
-    >>> correlation_graph(corr, 0.9).edges(data="correlation")
-    EdgeDataView([('f1', 'accuracy', 0.95)])
-    """
+    """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``)."""
     _check(corr, max_correlation)
     size = corr.abs()
     joined = (size > max_correlation) & ~np.eye(len(corr), dtype=bool)
@@ -153,11 +135,7 @@ def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
 
 
 def groups(graph: nx.Graph) -> list[list[str]]:
-    """The connected components of a correlation graph, the largest first, members in the order of the nodes.
-
-    >>> groups(nx.Graph([("f1", "accuracy"), ("accuracy", "recall"), ("coverage", "ranking_loss")]))
-    [['f1', 'accuracy', 'recall'], ['coverage', 'ranking_loss']]
-    """
+    """The connected components of a correlation graph, the largest first, members in the order of the nodes."""
     place = {name: i for i, name in enumerate(graph)}
     parts = [sorted(part, key=place.__getitem__) for part in nx.connected_components(graph)]
     return sorted(parts, key=lambda part: (-len(part), place[part[0]]))
@@ -168,14 +146,6 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
 
     By method, in the order of the full ranking: mean_rank, rank (by all measures), mean_rank_without, rank_without (by the kept
     ones), mean_change (mean over datasets of the absolute difference of its two ranks there).
-
-    >>> from mlflow_mleval.analysis.fusion import fuse
-    >>> from mlflow_mleval.study import Study
-    >>> frame = pd.DataFrame({"dataset": "d", "method": list("abc"), "f1": [0.9, 0.6, 0.5], "recall": [0.5, 0.6, 0.9]})
-    >>> fusion = fuse(Study.from_frame(frame), weights={"f1": 0.9, "recall": 0.1})
-    >>> ranking, _ = ranking_without(fusion, ["recall"])
-    >>> ranking[["rank", "rank_without", "mean_change"]].values.tolist()
-    [[1.0, 3.0, 2.0], [2.0, 2.0, 0.0], [3.0, 1.0, 2.0]]
     """
     without = fusion.refit(fusion.study.select(list(kept)))
     full, fewer = fusion.ranking[["mean_rank", "rank"]], without.ranking[["mean_rank", "rank"]]

@@ -146,16 +146,10 @@ def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, i
     Rows of `difference` are hypotheses, symmetric about zero where they hold, jointly; the statistic of one is :math:`|\sum_i
     d_i| / \sqrt{\sum_i d_i^2}`. Also returned is how many changes of sign were made: all :math:`2^{n-1}` where these are no more
     than `n_resamples`.
-
-    >>> sign_flips(np.array([[1.0, 2, 1, 2, 1, 3], [1, -1, 2, -2, 1, 0]]), n_resamples=99, seed=0)
-    (array([0.03125, 1.     ]), 32)
     """
     n = difference.shape[1]
     exact = _all_flips(n, n_resamples)
-    if exact:
-        signs = sign_changes(n)
-    else:
-        signs = np.random.default_rng(seed).choice((1.0, -1.0), size=(n_resamples, n))
+    signs = sign_changes(n) if exact else np.random.default_rng(seed).choice((1.0, -1.0), size=(n_resamples, n))
     length = np.sqrt((difference**2).sum(axis=1, keepdims=True))
     unit = np.divide(difference, length, out=np.zeros_like(difference), where=length > 0)
     statistic = np.abs(unit.sum(axis=1))

@@ -257,11 +257,6 @@ def dethrone(fusion: Fusion) -> Dethronement:
     flow averaged over datasets*? The second is a linear programme per rival; since weight moved from measure i to measure k
     changes the difference in proportion to g_k - g_i, it is solved by moving weight to the measure that favours the rival most,
     from the others in order of how much they favour the leader.
-
-    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
-    >>> found = dethrone(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
-    >>> found.rival, found.change.to_dict()
-    ('a', {'f1': -0.25, 'one_error': 0.25})
     """
     intervals = weight_intervals(fusion)
     moves = [
@@ -323,10 +318,6 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
 
     Weights are drawn uniformly from the simplex, one vector for all datasets; methods are ranked on every dataset and by the mean
     of these ranks. The fusion's own weights play no part.
-
-    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "accuracy": [0.3, 0.4]})
-    >>> rank_acceptability(fuse(Study.from_frame(frame)), n_resamples=100).acceptability.loc["b"].to_dict()
-    {1: 1.0, 2: 0.0}
     """
     at_least_one(n_resamples, "n_resamples")
     methods, measures = list(fusion.ranking.index), fusion.study.measures
@@ -354,10 +345,6 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
 
     Each method is left out in turn and everything is computed again: thresholds, weights, flows, ranks. Cells that a policy
     filled keep their values.
-
-    >>> frame = pd.DataFrame({"dataset": ["d"] * 3, "method": ["a", "b", "c"], "f1": [0.5, 0.6, 0.7]})
-    >>> leave_one_out(fuse(Study.from_frame(frame))).winners.to_dict()
-    {'c': 'b', 'b': 'c', 'a': 'c'}
     """
     methods = list(fusion.ranking.index)
     if len(methods) < 3:
@@ -386,11 +373,6 @@ def sensitivity(
     Functions and weights vary under the study's own policy (MissingResultsError where it has none for its empty cells); policies
     vary under the chosen function and weights. Given thresholds stay with the chosen function; the other functions take their
     default ones. The options are what was chosen, as in `fuse`.
-
-    >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6]})
-    >>> table = sensitivity(Study.from_frame(frame)).table
-    >>> table[table.method == "b"].groupby("varies")["rank"].agg(["size", "mean"]).to_dict("index")
-    {'function': {'size': 12, 'mean': 1.0}, 'policy': {'size': 1, 'mean': 1.0}}
     """
     chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     scenarios = [chosen]

@@ -24,42 +24,11 @@ def evaluate_file(
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
-    Parameters
-    ----------
-    path : path
-        CSV, parquet or npz with truth and predictions, see `mlflow_mleval.files.predictions.open_predictions`; with
-        ``truth``, lines of predicted classes as HEMKit reads them.
-    truth : path, optional
-        Lines of true classes. It needs ``hierarchy``.
-    hierarchy : Hierarchy or path, optional
-        Adds the hierarchical measures. A file has lines "parent child", or is CSV with the columns parent, child and maybe
-        weight. The labels must be classes of it.
-    threshold, conventions
-        As for `mlflow_mleval.evaluate`; for lines of classes they mean nothing and must be left alone.
-    progress : callable, optional
-        Called with how much is read and how much there is.
-    **hierarchy_options
-        The options of `mlflow_mleval.evaluate_hierarchical`: ``max_distance``, ``lca``, ...
-
-    Returns
-    -------
-    Evaluation
-        Without `instances`. Its `split` takes the rows of the file for the instances in their order.
-
-    Raises
-    ------
-    ImportFileError
-        A file cannot be read, or a row is broken; the text names its line.
-    ValueError, TypeError
-        As `mlflow_mleval.evaluate`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "predictions.csv")
-    ...     _ = path.write_text("true_a,true_b,score_a,score_b\\n1,0,0.9,0.2\\n0,1,0.3,0.4\\n")
-    ...     found = evaluate_file(path)
-    >>> found
-    Evaluation(2 instances, 2 labels, f1 0.5, hamming_loss 0.25)
+    It is CSV, parquet or npz with truth and predictions, see `mlflow_mleval.files.predictions.open_predictions`; or, with a file
+    `truth` of lines of true classes, lines of predicted classes as HEMKit reads them. These need `hierarchy`, a Hierarchy or a
+    file of lines "parent child" or CSV with the columns parent, child and maybe weight, and leave `threshold` and `conventions`
+    alone. Further options are those of `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row.
+    The Evaluation has no `instances`; its `split` takes the rows of the file for the instances in their order.
     """
     h = hierarchy if hierarchy is None or isinstance(hierarchy, Hierarchy) else read_hierarchy(hierarchy)
     if truth is None:

@@ -47,17 +47,12 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class PredictionFile:
-    """What a file holds.
+    """What a file holds."""
 
-    `names`: the K labels, or the classes of class sets. `inputs`: what each batch holds beside the truth: y_score, y_pred;
-    or pred_sets. `ignored`: columns that are not used. `batches`: the arguments of `evaluate`, or of
-    `evaluate_hierarchical`, for some rows at a time; to be read once.
-    """
-
-    names: tuple[Any, ...]
-    inputs: tuple[str, ...]
-    ignored: tuple[str, ...]
-    batches: Iterator[dict[str, Any]]
+    names: tuple[Any, ...]  # the K labels, or the classes of class sets
+    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
+    ignored: tuple[str, ...]  # columns that are not used
+    batches: Iterator[dict[str, Any]]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
 
 
 def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
@@ -139,16 +134,17 @@ class _Columns:
         """The places that are used, and whether they hold 0 and 1."""
         return {place: name in _BINARY for name, places in self.places.items() for place in places}
 
+    def opened(self, batches: Iterator[dict[str, Any]]) -> PredictionFile:
+        """The file of these columns."""
+        return PredictionFile(self.names, tuple(self.places)[1:], self.ignored, batches)
+
     def batch(self, values: dict[int, NDArray[Any]], folds: Sequence[Any] | None) -> dict[str, Any]:
         """The arguments of `evaluate`, from columns by place."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {} if folds is None else {"folds": folds}
         for name, places in self.places.items():
-            matrix = np.empty((len(values[places[0]]), len(places)), bool if name in _BINARY else float)
+            found[name] = np.empty((len(values[places[0]]), len(places)), bool if name in _BINARY else float)
             for column, place in enumerate(places):
-                matrix[:, column] = values[place]
-            found[name] = matrix
-        if folds is not None:
-            found["folds"] = folds
+                found[name][:, column] = values[place]
         return found
 
 
@@ -172,10 +168,8 @@ def _columns(header: Sequence[str], name: str) -> _Columns:
     labels = list(found["y_true"])
     for kind, places in found.items():
         if odd := [label for label in [*labels, *places] if label not in places or label not in found["y_true"]]:
-            lacking = kind if odd[0] not in places else "y_true"
-            raise ImportFileError(
-                f"{name}: the label {quoted(odd[0])} has no column {lacking[2:]}_{odd[0]} ({len(odd)} such labels). {_NAMING}"
-            )
+            lacking = f"{kind[2:] if odd[0] not in places else 'true'}_{odd[0]} ({len(odd)} such labels)"
+            raise ImportFileError(f"{name}: the label {quoted(odd[0])} has no column {lacking}. {_NAMING}")
     order = [kind for kind in ("y_true", "y_score", "y_pred") if kind in found]
     return _Columns({kind: [found[kind][label] for label in labels] for kind in order}, tuple(labels), fold, tuple(ignored))
 
@@ -208,9 +202,7 @@ def _open_csv(path: Path, progress: Progress) -> PredictionFile:
         check_separator(header, at, path.name)
         columns = _columns(header, path.name)
         first = next(rows, (0, []))[1]
-    return PredictionFile(
-        columns.names, tuple(columns.places)[1:], columns.ignored, _csv_batches(path, header, at, columns, first, progress)
-    )
+    return columns.opened(_csv_batches(path, header, at, columns, first, progress))
 
 
 def _csv_batches(
@@ -220,18 +212,14 @@ def _csv_batches(
     types = {str(p): pa.bool_() if p in words else pa.float64() for p in columns.binary}
     if columns.fold is not None:
         types[str(columns.fold)] = pa.string()
-    convert = arrow_csv.ConvertOptions(
-        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
-    )
+    convert = arrow_csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False)
     total, empty = path.stat().st_size, True
     with path.open("rb") as file:
         for line, block in _blocks(file, path.name):
             if line <= header_line:
                 skip = _end_of_record(block, header_line - line + 1)
                 line, block = line + block.count(b"\n", 0, skip), block[skip:]
-            batch = _csv_fast(block, len(header), columns, convert)
-            if batch is None:
-                batch = _csv_careful(block, line, header, columns, path.name)
+            batch = _csv_fast(block, len(header), columns, convert) or _csv_careful(block, line, header, columns, path.name)
             progress(file.tell(), total)
             if len(batch["y_true"]):
                 empty = False
@@ -252,15 +240,10 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
     except pa.ArrowInvalid:
         return None
     values = {place: table[str(place)].to_numpy() for place in columns.binary}
-    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()):
+    folds = None if columns.fold is None else [text.strip() for text in table[str(columns.fold)].to_pylist()]
+    if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()) or not all(folds or ()):
         return None
-    folds = None
-    if columns.fold is not None:
-        texts = [text.strip() for text in table[str(columns.fold)].to_pylist()]
-        if not all(texts):
-            return None
-        folds = [_fold_name(text) for text in texts]
-    return columns.batch(values, folds)
+    return columns.batch(values, folds and [_fold_name(text) for text in folds])
 
 
 def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
@@ -276,9 +259,8 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
         for p, binary in kinds.items():
             value = _number(cells[p])
             if _wrong(np.float64(value), binary):
-                raise ImportFileError(
-                    f"{name}, line {at}, column {quoted(header[p])}: {quoted(cells[p])} is not {_expected(binary)}."
-                )
+                where = f"{name}, line {at}, column {quoted(header[p])}"
+                raise ImportFileError(f"{where}: {quoted(cells[p])} is not {_expected(binary)}.")
             values[p].append(value)
         if folds is not None:
             if not cells[columns.fold]:
@@ -288,9 +270,8 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
 
 
 def _number(cell: str) -> float:
-    words = {"true": 1.0, "false": 0.0}
     try:
-        return words[cell.lower()] if cell.lower() in words else float(cell if "_" not in cell else "nan")
+        return float({"true": "1", "false": "0"}.get(cell.lower(), "nan" if "_" in cell else cell))
     except ValueError:
         return np.nan
 
@@ -298,22 +279,18 @@ def _number(cell: str) -> float:
 def _blocks(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole rows, each with the number of its first line."""
     rest, line = b"", 1
-    while True:
-        data = file.read(_BLOCK)
+    while data := file.read(_BLOCK):
         block = rest + data
-        cut = _last_record(block) if data else len(block)
-        if data and not cut:
-            if len(block) > _LONGEST:
-                why = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
-                raise ImportFileError(f"{name}, line {line}: {why} ({len(block):,} characters).")
-            rest = block
-            continue
+        cut = _last_record(block)
         if cut:
             yield line, block[:cut]
+        elif len(block) > _LONGEST:
+            why = "a quote is opened and never closed" if b'"' in block else "the line is no row of a table"
+            raise ImportFileError(f"{name}, line {line}: {why} ({len(block):,} characters).")
         line += _count(block[:cut], b"\n")
         rest = block[cut:]
-        if not data:
-            return
+    if rest:
+        yield line, rest
 
 
 def _count(block: bytes, char: bytes) -> int:
@@ -351,9 +328,8 @@ def _rows(block: bytes, line: int, name: str) -> Iterator[tuple[int, list[str]]]
         text = block.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:
         at = line + block.count(b"\n", 0, error.start)
-        raise ImportFileError(
-            f"{name}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8. Save the file as UTF-8."
-        ) from error
+        byte = f"byte 0x{block[error.start]:02x}"
+        raise ImportFileError(f"{name}, line {at}: {byte} is not UTF-8. Save the file as UTF-8.") from error
     return csv_rows(io.StringIO(text, newline=""), line, name)
 
 
@@ -371,9 +347,7 @@ def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ImportFileError(f"{path.name}, column {quoted(header[place])}: the type is {kind}, not numbers.")
-    return PredictionFile(
-        columns.names, tuple(columns.places)[1:], columns.ignored, _parquet_batches(file, path.name, columns, progress)
-    )
+    return columns.opened(_parquet_batches(file, path.name, columns, progress))
 
 
 def _parquet_batches(file: parquet.ParquetFile, name: str, columns: _Columns, progress: Progress) -> Iterator[dict[str, Any]]:
@@ -470,19 +444,15 @@ def _npz_batches(
     step = max(1, _CELLS // (width * len(matrices)))
     for start in range(0, n, step):
         count = min(step, n - start)
-        batch: dict[str, Any] = {}
+        batch: dict[str, Any] = {} if folds is None else {"folds": folds[start : start + count]}
         for key, array in matrices.items():
             try:
                 batch[key] = array.rows(count)
             except _DAMAGED as error:
                 raise ImportFileError(f"{name}, {key}, behind row {start}: the file is damaged: {reason(error)}.") from error
-            if len(wrong := np.argwhere(_wrong(batch[key], key in _BINARY))):
-                row, column = wrong[0]
-                raise ImportFileError(
-                    f"{name}, {key}[{start + row}, {column}]: {batch[key][row, column]} is not {_expected(key in _BINARY)}."
-                )
-        if folds is not None:
-            batch["folds"] = folds[start : start + count]
+            for row, column in np.argwhere(_wrong(batch[key], key in _BINARY)):
+                where, value = f"{name}, {key}[{start + row}, {column}]", batch[key][row, column]
+                raise ImportFileError(f"{where}: {value} is not {_expected(key in _BINARY)}.")
         progress(start + count, n)
         yield batch
 
@@ -507,12 +477,9 @@ def _class_set_batches(
             sides = []
             for path, lines in zip(paths, parts, strict=True):
                 rows = [text.split() for text in lines]
-                if not all(c in h for row in rows for c in row):
-                    at, unknown = next((i, c) for i, row in enumerate(rows) for c in row if c not in h)
-                    raise ImportFileError(
-                        f"{path.name}, line {line + at + 1}: {quoted(unknown)} is no class of the hierarchy "
-                        f"({len(h)} classes, such as {quoted(h.nodes[0])})."
-                    )
+                for at, unknown in ((i, c) for i, row in enumerate(rows, line + 1) for c in row if c not in h):
+                    known = f"({len(h)} classes, such as {quoted(h.nodes[0])})"
+                    raise ImportFileError(f"{path.name}, line {at}: {quoted(unknown)} is no class of the hierarchy {known}.")
                 sides.append(h.indicator(rows, path.name))
             line += len(parts[0])
             read += sum(len(text) for lines in parts for text in lines)

@@ -31,17 +31,11 @@ def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) 
 
     Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value (float, NaN
     where empty). An ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
-    problems there are.
+    problems there are; `name` is what it calls the source, by default the file's name, or "the table".
 
-    Parameters
-    ----------
-    source : path or pandas.DataFrame
-        CSV (UTF-8, commas) or parquet, long or wide. Long: columns ``measure``, ``dataset``, ``method``, ``value`` and, where
-        there are folds, ``fold``. Wide: ``dataset``, ``method``, maybe ``fold``, and one column a measure. An empty value is a
-        method that did not finish. In a DataFrame NaN is empty, and named index levels count as columns. Space around names
-        is dropped.
-    name : str, optional
-        What errors call the source. Default: the file's name, or "the table".
+    The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset, method, value and, where there are
+    folds, fold) or wide (dataset, method, maybe fold, and one column a measure). An empty value is a method that did not finish.
+    In a DataFrame NaN is empty, and named index levels count as columns. Space around names is dropped.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
       dataset method measure  value
@@ -110,12 +104,9 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        line = before.count(b"\n") + 1
-        column = before.rpartition(b"\n")[2].count(b",") + 1
-        raise ImportFileError(
-            f"{name}, line {line}, column {column}: byte 0x{content[error.start]:02x} is not UTF-8. Save the file as UTF-8."
-        ) from error
+        rows, byte = content[: error.start].split(b"\n"), f"byte 0x{content[error.start]:02x}"
+        where = f"{name}, line {len(rows)}, column {rows[-1].count(b',') + 1}"
+        raise ImportFileError(f"{where}: {byte} is not UTF-8. Save the file as UTF-8.") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise ImportFileError(f"{name}, line {line}: holds a NUL character, so it is no text file. Save it as CSV in UTF-8.")
@@ -161,13 +152,10 @@ def _tidy(table: _Table) -> pd.DataFrame:
         dataset, method = (_text(table, row, column, cells[place[column]]) for column in IDENTITY)
         fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
         if is_long:
-            measure = _text(table, row, "measure", cells[place["measure"]])
-            if measure and (why := measure_name_problem(measure)):
-                table.problem(row, "measure", f"{quoted(measure)} cannot name a metric: {why}.")
-            named = [(measure, "value")]
-        else:
-            named = [(measure, measure) for measure in measures]
-        for measure, column in named:
+            own = _text(table, row, "measure", cells[place["measure"]])
+            if own and (why := measure_name_problem(own)):
+                table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
+        for measure, column in [(own, "value")] if is_long else zip(measures, measures, strict=True):
             value = _number(table, row, column, cells[place[column]])
             cell = (dataset, method, measure)
             label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
@@ -201,21 +189,17 @@ def _check_header(table: _Table) -> None:
         )
     others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
     if is_long and others:
-        raise ImportFileError(
-            f"{table.name}: unknown column {', '.join(map(quoted, others))} beside {', '.join(LONG_COLUMNS)} and fold. Remove it."
-        )
-    if not is_long:
-        if not others:
-            raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
-        for column in others:
-            if why := measure_name_problem(column):
-                table.problem("header", column, f"cannot name a metric: {why}.")
+        beside = f"beside {', '.join(LONG_COLUMNS)} and fold. Remove it."
+        raise ImportFileError(f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}")
+    if not is_long and not others:
+        raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
+    for column in others:
+        if why := measure_name_problem(column):
+            table.problem("header", column, f"cannot name a metric: {why}.")
 
 
 def _is_empty(cell: object) -> bool:
-    if isinstance(cell, str):
-        return not cell.strip()
-    return cell is None or bool(pd.isna(cell)) if pd.api.types.is_scalar(cell) else False
+    return not cell.strip() if isinstance(cell, str) else pd.api.types.is_scalar(cell) and bool(pd.isna(cell))
 
 
 def _text(table: _Table, row: str, column: str, cell: object) -> str:
@@ -242,9 +226,8 @@ def _number(table: _Table, row: str, column: str, cell: object) -> float:
     if _is_empty(cell):
         return math.nan
     value = math.nan
-    if isinstance(cell, str):
-        value = float(cell) if _NUMBER.fullmatch(cell.strip()) else math.nan
-    elif isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool):
+    is_number = isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, bool)
+    if is_number or (isinstance(cell, str) and _NUMBER.fullmatch(cell.strip())):
         with suppress(OverflowError):
             value = float(cell)
     if not math.isfinite(value):

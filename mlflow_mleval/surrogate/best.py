@@ -22,19 +22,9 @@ def best_surrogates(by_fold: pd.DataFrame, *, ratio: float | None = None, alpha:
     the one of least mean was chosen by these same folds. Where a difference is the same on every fold its uncertainty is not
     known, and it separates nothing.
 
-    Parameters
-    ----------
-    by_fold : pandas.DataFrame
-        Index (surrogate, fold), one column a target: finite losses, 0 is best. Every surrogate has every fold.
-    ratio : float, optional
-        n_test / n_train of a fold; by default that of one cross-validation, 1 / (R - 1).
-    alpha : float
-        For each target.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As ``SurrogateStudy.best``: of equals ``surrogate`` is the first; with fewer than two folds all are ``not_separated``.
+    `by_fold` has the index (surrogate, fold) and a column a target; `ratio` is n_test / n_train of a fold, by default that of one
+    cross-validation, 1 / (R - 1); `alpha` is for each target. The result is that of ``SurrogateStudy.best``: of equals
+    ``surrogate`` is the first; with fewer than two folds all are ``not_separated``.
 
     >>> folds = pd.MultiIndex.from_product([[1, 2], range(4)], names=["surrogate", "fold"])
     >>> losses = pd.DataFrame({1: [.1, .2, .1, .2, .3, .5, .4, .5], 2: [.5, .6, .7, .8, .6, .5, .8, .7]}, index=folds)

@@ -18,12 +18,7 @@ NOISE = 1e-12
 
 
 def surrogate_differences(table: pd.DataFrame) -> pd.DataFrame:
-    """Target x surrogate: how much larger the loss is than that of the best surrogate, from losses surrogate x target.
-
-    >>> surrogate_differences(pd.DataFrame({1: [0.25, 0.5], 2: [0.75, 0.5]}, [1, 2])).to_numpy()
-    array([[0.  , 0.25],
-           [0.25, 0.  ]])
-    """
+    """Target x surrogate: how much larger the loss is than that of the best surrogate, from losses surrogate x target."""
     found = (table - table.min()).T
     return found.mask(found <= NOISE, 0.0)
 

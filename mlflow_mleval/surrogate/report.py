@@ -33,15 +33,14 @@ def surrogate_sentences(study: SurrogateStudy) -> list[str]:
     if n_folds < 2:
         return [*found, "Without several folds nothing can be said about how sure that is."]
     beaten = [t for t in best.index if t in losses.index and t not in best.loc[t, "not_separated"]]
-    whom = f"some other surrogate is shown to be better than the target's own loss for {_targets(beaten)}" if beaten else (
-        "no surrogate is shown to be better than the target's own loss"
-    )  # fmt: skip
+    who, where = ("some other", f" for {_targets(beaten)}") if beaten else ("no", "")
     counts = best["not_separated"].map(len)
     low, high = int(counts.min()), int(counts.max())
     few = str(low) if low == high else f"{low} to {high}, depending on the target,"
     return [
         *found,
-        f"Over {count(n_folds, 'fold')} (α = {level(study.alpha)} for each target), {whom}.",
+        f"Over {count(n_folds, 'fold')} (α = {level(study.alpha)} for each target), "
+        f"{who} surrogate is shown to be better than the target's own loss{where}.",
         f"Of {count(len(losses), 'surrogate')}, {few} may be the best.",
     ]
 
@@ -94,11 +93,7 @@ def _targets(targets: Sequence[int]) -> str:
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Whole numbers with neighbours joined.
-
-    >>> _spans([1, 2, 3, 5, 7, 8])
-    '1–3, 5, 7, 8'
-    """
+    """Whole numbers with neighbours joined: 1–3, 5, 7, 8."""
     spans: list[list[int]] = []
     for n in numbers:
         if spans and n == spans[-1][-1] + 1:

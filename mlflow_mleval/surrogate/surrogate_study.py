@@ -54,21 +54,12 @@ class SurrogateStudy:
 
     Attributes
     ----------
-    dataset : str
-    losses : pandas.DataFrame
-        Surrogate k (index) x target k (columns): mean binomial losses over folds, in [0, 1]; 0 is best.
-    by_fold : pandas.DataFrame
-        The same by fold: index (surrogate, fold).
-    best : pandas.DataFrame
-        Index target; ``surrogate`` (of least mean loss), ``loss``, ``equal`` (the surrogates of that mean loss) and
+    losses : Surrogate k (index) x target k (columns): mean binomial losses over folds, in [0, 1]; 0 is best.
+    by_fold : The same by fold: index (surrogate, fold).
+    best : By target: ``surrogate`` (of least mean loss), ``loss``, ``equal`` (the surrogates of that mean loss) and
         ``not_separated`` (those that may be the best).
-    n_neighbors : int
-    alpha : float
-        For each target, the largest probability that the truly best surrogate is missing from ``not_separated``.
-    runs : mapping of int to str
-        Id of the run of each surrogate.
-    experiment : str
-    warnings : tuple of str
+    alpha : For each target, the largest probability that the truly best surrogate is missing from ``not_separated``.
+    runs : By surrogate: the id of its run.
     """
 
     dataset: str
@@ -93,12 +84,8 @@ class SurrogateStudy:
     def differences(self, to: str = "best", clip: float | None = CLIP) -> pd.DataFrame:
         """How much larger each loss is than that of the best surrogate for the target, or of the target's own surrogate.
 
-        Parameters
-        ----------
-        to : {"best", "diagonal"}
-            To the diagonal, a negative difference is a surrogate that serves the target better than the target does.
-        clip : float, optional
-            Larger differences count as this (smaller ones than its negative as that); .02 as in Figure 4 of the paper.
+        `to` is "best" or "diagonal", where a negative difference is a surrogate that serves the target better than the target
+        does. Differences beyond `clip` count as this; .02 as in Figure 4 of the paper.
         """
         if one_of(to, "to", ("best", "diagonal")) == "best":
             found = surrogate_differences(self.losses).T

@@ -36,9 +36,6 @@ def variance_factor(n: ArrayLike, ratio: float | None = None) -> Any:
     """The variance of a mean over n folds in variances of a single fold: 1/n + n_test/n_train (Nadeau & Bengio 2003).
 
     Without a ratio, that of independent values such as datasets, 1/n.
-
-    >>> variance_factor(10, 1 / 9) == 1 / 10 + 1 / 9, variance_factor(4)
-    (True, 0.25)
     """
     return 1 / n + (ratio or 0.0)
 

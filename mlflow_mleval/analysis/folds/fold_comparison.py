@@ -201,12 +201,8 @@ class FoldComparison(Reported):
     def permutation(self, seed: int = 0) -> pd.DataFrame:
         """Every pair again without a normal distribution: method_a, method_b, pvalue, pvalue_corrected (Holm), significant.
 
-        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training data are not corrected for.
-
-        Raises
-        ------
-        ValueError
-            Folds that are not paired, or not those of one cross-validation.
+        The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training data are not corrected for: a
+        ValueError where the folds are not paired, or not those of one cross-validation.
         """
         if reason := self.protocol.naive_refused or ("" if self.paired else "the folds are not paired"):
             raise ValueError(f"`permutation` must not be used here: {reason}.")

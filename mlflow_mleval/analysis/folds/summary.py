@@ -51,33 +51,21 @@ class FoldStatistics:
         """The same in lists and numbers for JSON; None where a number is not defined."""
         measures = list(self.table.index)
         return {
-            "n_folds": self.n_folds,
-            "confidence": self.confidence,
-            "test_to_train": self.test_to_train,
-            "measures": measures,
+            "n_folds": self.n_folds, "confidence": self.confidence, "test_to_train": self.test_to_train, "measures": measures,
             **{name: _list(self.table[name]) for name in self.table},
             "covariance": [_list(row) for row in self.covariance.to_numpy()],
             "correlation": [_list(row) for row in self.correlation.to_numpy()],
-            "left_out": list(self.left_out),
-            "warnings": list(self.warnings),
+            "left_out": list(self.left_out), "warnings": list(self.warnings),
             "mardia": {"not_made": self.no_mardia} if self.mardia is None else _plain(asdict(self.mardia)),
-        }
+        }  # fmt: skip
 
 
-def fold_statistics(
-    folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95
-) -> FoldStatistics:
+def fold_statistics(folds: pd.DataFrame, *, test_to_train: float | None = None, confidence: float = 0.95) -> FoldStatistics:
     """Mean vector, covariance, correlation and intervals of the measures of one method over folds (R x measures, R >= 2).
 
     The intervals are those of Student's t with R - 1 degrees of freedom. The corrected ones multiply the variance of the mean by
     1 + R * test_to_train (Nadeau & Bengio 2003), because training parts overlap; by default that is 1 / (R - 1), which is right
     for one R-fold cross-validation.
-
-    >>> result = fold_statistics(pd.DataFrame({"f1": [0.5, 0.6, 0.7], "recall": [0.4, 0.6, 0.5]}))
-    >>> result.table.loc["f1", ["mean", "low", "high"]].round(3).tolist()
-    [0.6, 0.352, 0.848]
-    >>> round(float(result.correlation.loc["f1", "recall"]), 3)
-    0.5
     """
     probability(confidence, "confidence")
     n = len(folds)
