@@ -64,13 +64,12 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     there are folds) or wide form (dataset, method, and one column per measure). An empty value means that the method did not
     finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
 
-    FILE may also be a folder with results of trainings that the store did not take. Each becomes a run, once, and leaves the
-    folder then.
+    FILE may also be a folder of results that the store did not take during a training, such as mleval_unsent. Each becomes a
+    run, once, and leaves the folder then.
 
     \b
-    Examples:
+    Example:
       mleval import results.csv -n mystudy
-      mleval import mleval_unsent
     """
     if Path(file).is_dir():
         from mlflow_mleval.training.unsent import send_unsent
