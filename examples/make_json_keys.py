@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mlflow_mleval.report.content import instances
-from mlflow_mleval.report.content.study_report import described
+from mlflow_mleval.report.glossary import glossary
 
 PAGE = Path(__file__).resolve().parent / "json_keys.md"
 
@@ -26,9 +25,9 @@ def page() -> str:
         "`--output json` is unrounded and has stable keys; `report().to_dict()` gives the same in Python. `--output csv` gives",
         "the ranking (`rank`, `report`) or the pairs (`compare`); `mleval report` writes every table as CSV beside the page.", "",
         "A sentence of the verdict names the keys on which it rests (`rests_on`), so that a program can check what a reader is",
-        "told.", "", "## Keys of `rank`, `compare` and `report`", "", *table("key", "what it holds", described()), "",
-        "## CSV files beside a report", "", *table("file", "columns", described("FILES")), "",
-        "## Keys of `compare --over instances`", "", *table("key", "what it holds", instances.KEYS), "",
+        "told.", "", "## Keys of `rank`, `compare` and `report`", "", *table("key", "what it holds", glossary("keys")), "",
+        "## CSV files beside a report", "", *table("file", "columns", glossary("files")), "",
+        "## Keys of `compare --over instances`", "", *table("key", "what it holds", glossary("instances")), "",
         "Made by `python examples/make_json_keys.py`.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

@@ -1,13 +1,15 @@
 """The page about JSON and CSV is the one that the code gives."""
 
 import importlib.util
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from report_cases import study_of
 
 from mlflow_mleval.analysis.comparison import compare
-from mlflow_mleval.report.content.study_report import described
+from mlflow_mleval.report.glossary import glossary
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -25,11 +27,17 @@ def test_the_page_is_up_to_date(script):
 
 
 def test_a_report_has_these_keys_and_no_others():
-    assert set(compare(study_of(3, 6), stability=True, n_resamples=20).report().to_dict()) == set(described())
+    assert set(compare(study_of(3, 6), stability=True, n_resamples=20).report().to_dict()) == set(glossary("keys"))
 
 
 def test_files_beside_a_report_have_these_columns():
-    files, known = compare(study_of(3, 6)).report().files(), described("FILES")
-    for name in files.keys() & known.keys():
-        assert files[name].splitlines()[0].replace(",", ", ") == known[name], name
-    assert {"ranking.csv", "pairs.csv", "values.csv"} <= files.keys() & known.keys()
+    beside, known = compare(study_of(3, 6)).report().files(), glossary("files")
+    for name in beside.keys() & known.keys():
+        assert beside[name].splitlines()[0].replace(",", ", ") == known[name], name
+    assert {"ranking.csv", "pairs.csv", "values.csv"} <= beside.keys() & known.keys()
+
+
+def test_every_heading_of_the_glossary_has_its_paragraph():
+    text = (files("mlflow_mleval.report") / "glossary.md").read_text("utf-8")
+    headings = re.findall("^## (.+?): (.+)$", text, re.M)
+    assert headings == [(topic, word) for topic in dict(headings) for word in glossary(topic)]

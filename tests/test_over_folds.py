@@ -17,7 +17,6 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.folds import (
-    FILES,
     folds_document,
     frames,
     means_table,
@@ -31,6 +30,7 @@ from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, _ellipse, fold_histogram, fold_scatter
 from mlflow_mleval.report.formats import FORMATS
+from mlflow_mleval.report.glossary import glossary
 
 
 def told(found) -> str:
@@ -163,7 +163,7 @@ def test_every_table_has_a_file_with_all_rows():
     assert {f"{name}.csv" for name in tables} <= set(files)
     for name, frame in tables.items():
         rows = list(csv.reader(io.StringIO(files[f"{name}.csv"])))
-        assert FILES[f"{name}.csv"].split(", ") == rows[0] == list(frame.columns) and len(rows) == len(frame) + 1
+        assert glossary("files")[f"{name}.csv"].split(", ") == rows[0] == list(frame.columns) and len(rows) == len(frame) + 1
     assert len(tables["fold_values"]) == 2 * 3 * 10 * 2 and set(tables["fold_pairs"]["dataset"]) == {"birds", "flags"}
 
 

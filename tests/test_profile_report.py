@@ -24,6 +24,7 @@ from mlflow_mleval.report.content.study_report import document as whole_document
 from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import columns, terminal
 from mlflow_mleval.report.formats import FORMATS
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.references import bibliography
 
 ORIGIN = {"time": "2026-01-01T00:00:00+00:00", "tracking_uri": "sqlite:///mlflow.db", "seed": 0}
@@ -264,7 +265,7 @@ def test_json_holds_the_frames():
 def test_the_files_have_the_columns_that_the_module_promises():
     frames = compared().frames
     for name, frame in frames.items():
-        assert topic.FILES[f"{name}.csv"] == ", ".join(frame.columns)
+        assert glossary("files")[f"{name}.csv"] == ", ".join(frame.columns)
     rows = list(csv.reader(io.StringIO(rendered(compared(), "csv"))))
     assert rows[0][:3] == ["dataset", "method", "against"] and len(rows) == 1 + 9
 

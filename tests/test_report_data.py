@@ -16,8 +16,9 @@ from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
-from mlflow_mleval.report.content.study_report import described, document
+from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.content.verdict import verdict
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.json import plain, to_json
 from mlflow_mleval.study import Study
 
@@ -46,7 +47,7 @@ CASES = {
 def test_every_key_is_there_and_survives_json(case):
     found = CASES[case]()
     record = as_dict(found, PROVENANCE)
-    assert list(record) and set(record) == set(described())
+    assert list(record) and set(record) == set(glossary("keys"))
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     text = to_json(record)
     assert json.loads(text) == record
@@ -124,7 +125,7 @@ def test_csv_is_unrounded_and_its_columns_are_those_documented():
     files = document(found, PROVENANCE).files()
     assert json.loads(files.pop("report.json")) == as_dict(found, PROVENANCE)
     assert {name: ", ".join(read(text)[0]) for name, text in files.items()} == {
-        name: columns for name, columns in described("FILES").items() if not name.startswith(("fold_", "profile_"))
+        name: columns for name, columns in glossary("files").items() if not name.startswith(("fold_", "profile_"))
     }
     assert all(text.count("\r\n") == text.count("\n") for text in files.values())
     assert files["ranking.csv"] == render(found, "csv") and files["pairs.csv"] == render(found, "csv", "pairs")

@@ -1,7 +1,5 @@
 """What results say, one module a topic: results in, sections of a document out, with their sentences, tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Beyond p-values: how probable a difference that matters is, which ranks are possible, and what it would take to know."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +15,7 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
 from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, decimals, joined, name, names, pvalues
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import NONE, number, with_intervals
 
 #: Pairs of a table, and tables over folds.
@@ -27,11 +26,6 @@ PARTS = {
     "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "ranks": "Possible ranks",
     "bootstrap": "Ranks over folds drawn again",
 }  # fmt: skip
-
-KEYS = {
-    "beyond": "{rope, bayes, equivalence, plan, ranks, bootstrap, by_fold: {dataset: {measure: {bayes, equivalence, plan}}}, "
-    "sentences, absent, warnings, ...}: what lies beyond p-values; null unless a rope was given",
-}
 
 
 def section(c: Comparison, depth: int = PAGE) -> Section | None:
@@ -45,7 +39,8 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
         blocks.append(pairs_table(found, c.order, c.compared, "Every pair over the datasets"))
     if found.ranks is not None or found.bootstrap is not None:
         blocks.append(ranks_table(found))
-    blocks += [*_over_folds(c), Terms(_words(found.rope), doc.WORDS)]
+    words = [(word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()]
+    blocks += [*_over_folds(c), Terms(words, doc.WORDS)]
     return Section("beyond", "Beyond p-values", blocks, hint=f"differences up to {number(found.rope)} count as none")
 
 
@@ -167,17 +162,3 @@ def _needed(*numbers: float) -> str:
     """How many it takes, and the range that the data allow."""
     now, least, most = ("∞" if np.isinf(x) else f"{x:,.0f}" for x in numbers)
     return now if now == least == most else f"{now} ({least}–{most})"
-
-
-def _words(rope: float) -> list[tuple[str, str]]:
-    return [*{
-        "P first, same, second": "Given these results, how probable it is that the first is better by more than the rope, that "
-        "neither is, or that the second is. Over datasets by Bayesian signed ranks, over folds by the correlated t test "
-        "(Benavoli et al. 2017). Not corrected for the number of pairs: of many pairs, some are decided by chance.",
-        "rope": f"The region of practical equivalence: differences up to {number(rope)}, in units of what is compared. It must "
-        "be chosen before looking: another rope gives other probabilities.",
-        "possible ranks": "Ranks of the mean that no test of all pairs together excludes (Mogstad et al. 2024). Wide ranges mean "
-        "that the data cannot tell; they are honest, not a fault.",
-        "needed": "A guess for planning, from effects that are estimates themselves: observed effects of the best pairs are too "
-        "large on average. Read the range, not the number.",
-    }.items()]

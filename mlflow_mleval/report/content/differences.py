@@ -1,7 +1,5 @@
 """Which differences are more than chance: tests over datasets, critical-difference diagram, every pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,28 +19,6 @@ from mlflow_mleval.report.svg import TOP
 PAIRS = 500
 #: Marks a row whose verdict the assumptions do not carry.
 NOT_TRUSTED = "[!]"
-
-KEYS = {
-    "friedman": "{statistic, pvalue, df, iman_davenport_statistic, iman_davenport_pvalue, iman_davenport_df, "
-    "exact_pvalue, mean_ranks, n_datasets, n_methods, ties, warnings}",
-    "nemenyi": "{test, critical_difference, alpha, control, significant_pairs: list of [better, worse], warnings}; with a "
-    "control the test is bonferroni-dunn",
-    "pairwise": "{test, correction, alternative, alpha, n_comparisons, control, significant_pairs, pairs, warnings}; pairs are "
-    "the rows of pairs.csv: separated ones first, method_a better by mean rank, differences a minus b",
-    "skillings_mack": "{statistic, pvalue, df, ...}: Friedman's test with the gaps left empty, where one measure has any",
-    "feasibility": "{can_reject, datasets_needed, max_methods, smallest_pvalue, smallest_corrected, message, ...}: what "
-    "pairwise signed-rank tests could show at all",
-    "decides": "wilcoxon, nemenyi or none: the test that gives the verdict about pairs",
-    "decision": "why that one",
-    "separated": "list of [better, worse]: the pairs which that test separates",
-    "cliques": "list of lists: the maximal groups of methods that it does not separate",
-}
-#: Differences are method_a, the one with the better mean rank, minus method_b; `doubts` says why a pair that is separated is
-#: not to be trusted to be.
-FILES = {
-    "pairs.csv": "method_a, method_b, mean_rank_difference, mean_difference, mean_low, mean_high, median_difference, median_low, "
-    "median_high, wins, ties, losses, effect_size, statistic, pvalue, pvalue_corrected, pvalue_nemenyi, separated, doubts",
-}
 
 
 def section(c: Comparison, depth: int = PAPER) -> Section:

@@ -1,7 +1,5 @@
 """What a reader must know before believing the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,12 +8,6 @@ from mlflow_mleval.report.document import ALWAYS, Section, points
 
 #: Doubts that stand on a terminal.
 MOST = 4
-
-KEYS = {
-    "doubts": "list of text: what a reader must know before believing the verdict",
-    "absent": "{part: reason}: what could not be computed",
-    "excluded": "list of {kind, name, reason}: what was left out",
-}
 
 
 def section(c: Comparison) -> Section | None:

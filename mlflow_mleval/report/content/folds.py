@@ -1,7 +1,5 @@
 """The tests over the folds of each dataset: several measures tested together, pair by pair, with pictures of the folds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +16,7 @@ from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Document, Figure, Section, Table, Terms, listed, name
 from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_histogram, fold_scatter
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, level, number, percent, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
 
@@ -25,20 +24,6 @@ Folds = Mapping[str, FoldComparison]
 
 #: Datasets that are drawn, and histograms of each; rows of tables; groups, and methods of an ordering, that are named.
 DATASETS, HISTOGRAMS, METHODS, PAIRS, GROUPS, ORDERED = 12, 4, 100, 500, 4, 15
-
-KEYS = {
-    "folds": "{dataset: {sentences, measures, protocol, test, means, pairs, posthoc, directions, manova, naive_manova, mardia, "
-    "learned, cliques, orderings, excluded, refusals, warnings, ...}}: tests over the folds of each dataset, several measures "
-    "together; pairs and posthoc are the rows of fold_pairs.csv and fold_posthoc.csv",
-}
-#: The headline test allows for training data that folds share; the naive one, the paper's, does not.
-FILES = {
-    "fold_pairs.csv": "dataset, method_a, method_b, statistic, f_statistic, pvalue, pvalue_corrected, significant, "
-    "naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant, carried_by, reliable, doubts",
-    "fold_posthoc.csv": "dataset, method_a, method_b, measure, mean_difference, pvalue, pvalue_corrected, significant, better",
-    "fold_means.csv": "dataset, method, measure, mean, sd, low, high",
-    "fold_values.csv": "dataset, method, fold, measure, value",
-}
 
 
 def section(c: Comparison) -> Section | None:
@@ -177,27 +162,10 @@ def _normality(found: FoldComparison) -> str:
 
 def words(found: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for those that are used."""
-    said = {
-        "separated": "The mean results of the two differ on a measure or on a combination of measures. That is no order: one may "
-        "win by one measure and lose by the other. It is about training on data like these, not about other datasets.",
-        "not separated": "Not shown to differ with so many folds; not shown to be alike either.",
-        "carried by": "The measures that differ on their own (Holm over the measures); + where the first of the pair is better "
-        "by it, − where the second is. A combination: none does alone, only together.",
-    }
-    if found.shares_training:
-        said["corrected"] = (
-            "Folds share training data, so that results vary less from fold to fold than they would on new data. The variance is "
-            f"widened for it (Nadeau & Bengio 2003, n_test/n_train = {number(found.protocol.ratio)}). The uncorrected test "
-            "stands beside it because the paper uses it; it calls chance a difference more often than it says."
-        )
-    if not found.pairs["reliable"].all():
-        said[NOT_TRUSTED] = "The assumptions do not carry the verdict on this row; the doubts say which."
-    if found.learned is not None and len(found.measures) > 1:
-        said["learned measures"] = (
-            "Weights are chosen on the same folds to tell the methods apart, so Student's t on them flatters; the p-values given "
-            "hold for any choice of weights."
-        )
-    return list(said.items())
+    learned = found.learned is not None and len(found.measures) > 1
+    used = {"corrected": found.shares_training, NOT_TRUSTED: not found.pairs["reliable"].all(), "learned measures": learned}
+    ratio = number(found.protocol.ratio)
+    return [(word, text.format(ratio=ratio)) for word, text in glossary("folds").items() if used.get(word, True)]
 
 
 def _heads(found: FoldComparison) -> list[str]:

@@ -1,7 +1,5 @@
 """Tests over instances as a document: every pair of methods on every measure, a test set after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -19,14 +17,6 @@ from mlflow_mleval.report.numerals import with_intervals
 
 #: Rows of a table on a terminal, and on a page.
 ROWS, ALL_ROWS = 30, 500
-
-KEYS = {
-    "over": "instances",
-    "datasets": "{dataset: {verdict, pairs, table, methods, measures, n_instances, alpha, n_draws, seed, warnings}}: the tests",
-    "absent": "{dataset: reason}: what could not be tested",
-    "doubts": "list of text: what a reader must know of the selected runs",
-    "provenance": "what reproduces it: command, versions, store, selection, run ids, seed, time",
-}
 
 
 def instances_document(

@@ -1,7 +1,5 @@
 """What a selection of runs holds, which measures are known, and what became of one evaluation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby

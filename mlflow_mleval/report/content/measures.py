@@ -1,7 +1,5 @@
 """The measures: their weights, which of them say the same, who leads by each, and the ranking without the redundant ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd
@@ -16,19 +14,6 @@ from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.gaia import gaia
 from mlflow_mleval.report.numerals import ARROWS, fixed, number
 from mlflow_mleval.report.svg import TOP
-
-KEYS = {
-    "weights": "{dataset: {measure: weight}}, each summing to 1",
-    "measures": "list of {measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue}",
-    "concordance": "{ranking: {ranking: tau}}: Kendall's tau-b between the rankings by single measures and the fused one",
-    "redundancy": "{threshold, correlation, kept, dropped, groups, ranking, warnings}: correlated measures, and the ranking "
-    "without them",
-}
-FILES = {
-    "weights.csv": "dataset, measure, weight",
-    "measures.csv": "measure, direction, family, source, leader, mean_rank, friedman_pvalue, iman_davenport_pvalue",
-    "correlations.csv": "measure_a, measure_b, correlation, redundant",
-}
 
 
 def section(c: Comparison) -> Section:

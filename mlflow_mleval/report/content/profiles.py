@@ -1,7 +1,5 @@
 """Loss profiles: where the order of the methods changes while more labels have to be right together, and who is aware of that."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +16,7 @@ from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Text, joined, listed, name
 from mlflow_mleval.report.figures.fold_scatter import DETAILED
 from mlflow_mleval.report.figures.profile_lines import NAMED, SUMMARIES, awareness_strips, profile_lines, ratio_panels
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import aligned, fixed, level, number
 from mlflow_mleval.report.svg import TOP
 
@@ -29,22 +28,6 @@ SYMBOLS = {"binomial": "k", "polynomial": "α"}
 KINDS = {"hard": "predicted label sets", "soft": "scores"}
 #: How the summaries are called.
 NAMES = {"area": "area", "slope": "slope", "relative_gain": "relative gain"}
-
-KEYS = {
-    "profiles": "{sentences, curves, ratios, crossings, claims, awareness, across, awareness_tests, n_labels, absent, warnings, "
-    "options}: the loss profiles of the methods and their comparison, tables as the rows of the profile_*.csv; null where no two "
-    "methods carry profiles",
-}
-#: The parameter is k or α; the position goes from 0, the Hamming loss, to 1, the subset 0/1 loss. A ratio is the loss of method_b
-#: over that of method_a: above 1 method_a is better. profile_across.csv is there only if the datasets can separate any pair.
-FILES = {
-    "profile_curves.csv": "dataset, method, parameter, position, loss, low, high",
-    "profile_ratios.csv": "dataset, method_a, method_b, parameter, position, ratio, low, high, pvalue, significant",
-    "profile_crossings.csv": "dataset, method_a, method_b, parameter, position, below, above, certain",
-    "profile_claims.csv": "dataset, better, worse, first, last, n_labels",
-    "profile_awareness.csv": "dataset, method, hamming, subset, area, slope, relative_gain",
-    "profile_across.csv": "method_a, method_b, position, ratio, wins, losses, pvalue, significant",
-}
 
 
 def section(c: Comparison) -> Section | None:
@@ -315,28 +298,9 @@ def _missing(found: ProfileComparison) -> list[str]:
 def words(found: ProfileComparison) -> list[tuple[str, str]]:
     """What the words mean and when not to trust them: (word, explanation)."""
     symbol, alpha = SYMBOLS[found.options["family"]], level(found.options["alpha"])
-    said = {
-        "k": "k labels have to be right together for a prediction to count: k = 1 is the Hamming loss, k = K the subset 0/1 "
-        "loss.",
-        "α": "The larger α, the more it counts to have many labels right together: α = 1 is the Hamming loss, and for large α it "
-        "comes near the subset 0/1 loss.",
-        "ratio": "The loss of the second method over that of the first, so that above 1 the first is better. Where the line "
-        "falls, the second gains while more labels have to be right together: it is the more aware of their dependence. Trust it "
-        "little where both losses are near 0, for then a few instances decide; and a ratio does not say how large the difference "
-        "is.",
-        "crossing": "Where the two mean profiles are equal, between the parameters that were computed. Two lines that run close "
-        "cross by chance: only where a certain stretch lies on either side does the order change for certain.",
-        "certain, sure": f"Tested at every {symbol} over folds, allowing for training data that they share, and corrected for "
-        f"all {symbol}, pairs and datasets: the chance that any claim is wrong is at most {alpha}. It is about training on data "
-        "like these, not about other datasets.",
-        "slope": "Subset 0/1 loss less Hamming loss; 0 is flat. A method that is always wrong is flat, too: read it with the "
-        "level.",
-        "area": "Mean loss along the profile; it grows with the level and with the slope.",
-        "relative gain": "How far the area lies below the largest that the same Hamming loss allows: 1 where all errors fall on "
-        "the same instances, 0 where they spread as evenly as they can.",
-    }
     idle = {*SYMBOLS.values()} - {symbol} | (set() if found.ratios["significant"].any() else {"certain, sure"})
-    return [(word, text) for word, text in said.items() if word not in idle]
+    said = glossary("profiles").items()
+    return [(word, text.format(symbol=symbol, alpha=alpha)) for word, text in said if word not in idle]
 
 
 def pairs_table(found: ProfileComparison) -> Table:

@@ -1,7 +1,5 @@
 """Methods and provenance: every choice, what was computed and after whom, and what reproduces it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,22 +9,9 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.run import definitions
 from mlflow_mleval.report.content.verdict import CORRECTIONS, PREFERENCES, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import level, number
 from mlflow_mleval.report.references import bibliography, methods_used
-
-_POLICIES = {
-    "error": "none are missing",
-    "worst": "a method without a result on a dataset gets the worst value that any method reached there",
-    "drop-datasets": "only datasets on which every method has a result",
-    "drop-methods": "only methods that have a result on every dataset",
-}
-_RANK_TIES = {"correct": "corrected for ties", "ignore": "without correction for ties, as in the papers"}
-
-KEYS = {
-    "study": "{methods, datasets, measures, missing, filled, runs, values}: what was compared, filled gaps included",
-    "options": "every choice that was made",
-    "provenance": "what reproduces it: command, versions, store, selection, run ids, policy, seed, time",
-}
 
 
 def section(c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] | None = None) -> Section:
@@ -88,11 +73,11 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         ("thresholds", "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
          or "from the largest difference of each measure on each dataset"),
         ("weights", _given(o["weights"], {}) + (" (measures that do not differ weigh nothing)" if o["drop_constant"] else "")),
-        ("missing results", f"{_POLICIES[o['missing']]} (policy {o['missing']})"),
+        ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
         ("deciding test", c.decision),
         ("correction", CORRECTIONS[o["correction"]]),
-        ("ties of ranks", _RANK_TIES[o["ties"]]),
+        ("ties of ranks", glossary("ties")[o["ties"]]),
         ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
         ("redundant above", f"{o['threshold']:g} (absolute correlation)"),
         ("random weights", f"{o['n_draws']:,} draws, seed {o['seed']}" if c.stability is not None else "not examined"),

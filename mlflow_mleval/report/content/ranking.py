@@ -1,7 +1,5 @@
 """The ranking: one row a method, best first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,21 +19,6 @@ from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, number, with_i
 #: Rows of a table of methods.
 METHODS = 100
 FLOWS = ["phi_plus", "phi_minus", "phi"]
-
-KEYS = {
-    "ranking": "list, best first, of {position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, "
-    "letters}: rank and flows of the fused ranking, means over datasets; mean_rank and its extremes of what the tests compare",
-    "datasets": "{dataset: list, best first, of {method, rank, phi_plus, phi_minus, phi}}",
-    "promethee": "{dataset: {unicriterion: {method: {measure: net flow}}, thresholds: {measure: {preference, q, p, s}}, "
-    "incomparable: list of pairs that PROMETHEE I leaves open, gaia: {methods, measures, axis, explained}}}",
-}
-#: The columns of the CSV files. `rank` and the flows are those of the fused ranking, means over datasets in ranking.csv;
-#: `mean_rank`, `tested_rank` and `tested_value` are of what the tests compare. values.csv is what `mleval import` reads.
-FILES = {
-    "ranking.csv": "position, method, rank, phi_plus, phi_minus, phi, mean_rank, best_rank, worst_rank, letters",
-    "ranks_by_dataset.csv": "dataset, method, rank, phi_plus, phi_minus, phi, tested_rank, tested_value",
-    "values.csv": "measure, dataset, method, value",
-}
 
 
 def section(c: Comparison) -> Section:

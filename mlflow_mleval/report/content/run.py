@@ -1,7 +1,5 @@
 """The report inside a run: what one method reached on one dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,7 +64,7 @@ class RunReport:
     portable: bool = True  #: whether the Evaluation itself lies beside the report
 
     @classmethod
-    def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> RunReport:
+    def of(cls, ev: Evaluation, method: str = "", dataset: str = "") -> "RunReport":
         """What an Evaluation by itself says, with folds as of one cross-validation."""
         means = ev.folds.mean(skipna=False).dropna().to_dict() if len(ev.folds) else ev.measures
         statistics = fold_statistics(ev.folds) if len(ev.folds) > 1 else None

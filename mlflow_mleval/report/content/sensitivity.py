@@ -1,7 +1,5 @@
 """How sure the ranking is: weights, random weights, other preference functions and policies, methods left out."""
 
-from __future__ import annotations
-
 from itertools import starmap
 from typing import Any
 
@@ -19,11 +17,6 @@ from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.weights import weight_intervals
 from mlflow_mleval.report.numerals import NONE, number, percent
 from mlflow_mleval.report.svg import TOP
-
-KEYS = {
-    "stability": "{intervals, dethrone, acceptability, leave_one_out, sensitivity}: how sure the fused ranking is; null unless "
-    "asked for",
-}
 
 
 def section(c: Comparison) -> Section | None:

@@ -1,7 +1,5 @@
 """A Comparison as a document: the report, its ranking, or its pairs. A topic joins by its line in `_TOPICS`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -42,14 +40,6 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         data=lambda: {**_merged(c, "data"), "provenance": dict(made_by)},
         frames=lambda: _merged(c, "frames"), main="pairs" if what == "pairs" else "ranking",
     )  # fmt: skip
-
-
-def described(what: str = "KEYS") -> dict[str, str]:
-    """What stands under each key of the JSON report; with "FILES", the columns of each CSV file beside it."""
-    found = {"schema_version": "version of this layout"} if what == "KEYS" else {}
-    for topic in _TOPICS:
-        found |= getattr(topic, what, {})
-    return found
 
 
 def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:

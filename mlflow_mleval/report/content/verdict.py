@@ -4,8 +4,6 @@
 the same method leads when everything is computed anew.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,10 +19,6 @@ PREFERENCES = {
     "usual": "usual", "u_shape": "U-shape", "v_shape": "V-shape", "level": "level", "linear": "linear", "gaussian": "Gaussian",
 }
 CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
-
-KEYS = {
-    "verdict": "list of {text, rests_on}: the answer in sentences, and the keys below on which each rests (dotted)",
-}
 
 
 def section(c: Comparison) -> Section:
