@@ -14,14 +14,13 @@ from report_cases import NASTY
 
 from mlflow_mleval.analysis.cliques import cliques
 from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.acceptability import likely, rank_acceptability
 from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
 from mlflow_mleval.report.figures.gaia import gaia
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
-from mlflow_mleval.report.figures.weights import weight_intervals
+from mlflow_mleval.report.figures.weighting import likely, rank_acceptability, weight_intervals
 from mlflow_mleval.report.svg import SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, text_width
 
 NS = "{http://www.w3.org/2000/svg}"

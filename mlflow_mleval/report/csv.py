@@ -1,7 +1,5 @@
 """A document as CSV: its main table, unrounded; the others lie beside a report."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -4,8 +4,6 @@ Names come from people and programs that this project does not know: each functi
 and as nothing else.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

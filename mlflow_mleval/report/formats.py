@@ -1,7 +1,5 @@
 """The formats of a document: each is one module with a function `render(document, width)`, and its line here."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

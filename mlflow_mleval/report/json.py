@@ -4,8 +4,6 @@ Numbers that do not exist (NaN, infinite) are null: a limit of null is no limit.
 steer a terminal are written as escapes. Keys may be added, never renamed; ``schema_version`` counts changes of meaning.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@ r"""A document as LaTeX to include in a paper: sentences, lists, complete table 
 The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``, ``fold-pairs-1`` and so on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

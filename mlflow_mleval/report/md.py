@@ -1,7 +1,5 @@
 """A document as GitHub-flavoured Markdown; names of strangers are text, not markup."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from mlflow_mleval.report.document import PAPER, Document, Table, Terms, plain

@@ -1,7 +1,5 @@
 """A small SVG builder: text stays text, everything is escaped, every figure says in words what it shows."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Callable, Iterable

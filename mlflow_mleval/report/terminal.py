@@ -1,7 +1,5 @@
 """A document for a terminal: what lies at the surface, in as many columns as there are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

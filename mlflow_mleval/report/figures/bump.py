@@ -1,7 +1,5 @@
 """A bump chart: how the order of the methods moves from one way of ranking to the next."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The graph of correlated measures, drawn as arcs beside a list, with the weight that each measure has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """The critical-difference diagram (Demšar 2006): mean ranks on an axis, bars over methods that no test separates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

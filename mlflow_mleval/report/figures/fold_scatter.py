@@ -1,7 +1,5 @@
 """The folds of one dataset: two measures as a scatter with an ellipse a method, one measure as histograms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The pairwise matrix, after the Multi-Comparison Matrix of Ismail-Fawaz et al. (2023): every pair in a cell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Loss profiles: all methods on a dataset, pairs as ratios over datasets, and how aware of dependence each method is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
