@@ -68,7 +68,7 @@ def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison],
     )
 
 
-#: Whether a comparison used a method, in the order of the report; between the two stand the post-hoc tests, with lines of their own.
+#: Whether a comparison used it, in the order of the report; between the two stand the post-hoc tests, with lines of their own.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
     "PROMETHEE II": lambda c: True,
     "PROMETHEE I": lambda c: True,
