@@ -300,7 +300,7 @@ def _quiet() -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, ImportError):
-        return "Install the driver of that database."
+        return f"Install {error.name}, the driver that SQLAlchemy {sqlalchemy.__version__} wants for that database."
     if _connection_error(error) is not None:
         return "Is the server running, and is MLFLOW_TRACKING_URI right?"
     return "" if isinstance(error, MlflowException) else "Is MLFLOW_TRACKING_URI right?"
