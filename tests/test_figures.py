@@ -14,14 +14,13 @@ from report_cases import NASTY
 
 from mlflow_mleval.analysis.cliques import cliques
 from mlflow_mleval.report.escape import terminal
-from mlflow_mleval.report.figures.acceptability import likely, rank_acceptability
 from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
 from mlflow_mleval.report.figures.gaia import gaia
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
-from mlflow_mleval.report.figures.weights import weight_intervals
+from mlflow_mleval.report.figures.weighting import likely, rank_acceptability, weight_intervals
 from mlflow_mleval.report.svg import SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, text_width
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -289,6 +288,7 @@ def test_rank_strips_are_stronger_for_better_ranks():
 
 @given(st.text(max_size=60), st.floats(30, 400))
 def test_fitted_names_fit(text, room):
+    assert fit("short", 100) == "short" and text_width("ill") < text_width("MMM")
     shown = fit(text, room)
     assert text_width(shown) <= room or len(shown) <= 3
 

@@ -1,7 +1,5 @@
 """A document as one self-contained HTML page: nothing fetched, nothing that navigates, names of strangers as text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -20,8 +20,7 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Terms, Text, listed, name
 from mlflow_mleval.report.figures.profile_lines import profile_lines
-from mlflow_mleval.report.figures.run_folds import run_folds
-from mlflow_mleval.report.figures.run_labels import run_labels
+from mlflow_mleval.report.figures.run_figures import run_folds, run_labels
 from mlflow_mleval.report.numerals import ARROWS, NONE, aligned, number, pvalue
 from mlflow_mleval.report.svg import TOP, Svg
 

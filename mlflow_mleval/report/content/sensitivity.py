@@ -14,9 +14,8 @@ from mlflow_mleval.report.content.differences import only_best
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.content.verdict import PREFERENCES
 from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table, Text, decimals, listed, name, names, note
-from mlflow_mleval.report.figures.acceptability import rank_acceptability
 from mlflow_mleval.report.figures.bump import bump
-from mlflow_mleval.report.figures.weights import weight_intervals
+from mlflow_mleval.report.figures.weighting import rank_acceptability, weight_intervals
 from mlflow_mleval.report.numerals import NONE, number, percent
 from mlflow_mleval.report.svg import TOP
 

@@ -1,16 +1,13 @@
 """The graph of correlated measures, drawn as arcs beside a list, with the weight that each measure has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from mlflow_mleval.report.numerals import fixed, number
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import COLOURS, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 20
-COLOURS = 6
 #: How far an arc may reach to the right.
 SWEEP = 84
 

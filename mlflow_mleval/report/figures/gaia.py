@@ -1,7 +1,5 @@
 """The GAIA plane: methods as points, measures as arrows, in the two directions that hold most of the differences."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

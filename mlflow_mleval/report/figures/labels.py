@@ -1,7 +1,5 @@
 """Names beside points, where there is room for them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

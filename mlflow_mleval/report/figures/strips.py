@@ -1,7 +1,5 @@
 """Small marks that stand in the rows of a table: a bar around zero, a strip of ranks."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from mlflow_mleval.report.numerals import number
