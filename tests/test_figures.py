@@ -288,6 +288,7 @@ def test_rank_strips_are_stronger_for_better_ranks():
 
 @given(st.text(max_size=60), st.floats(30, 400))
 def test_fitted_names_fit(text, room):
+    assert fit("short", 100) == "short" and text_width("ill") < text_width("MMM")
     shown = fit(text, room)
     assert text_width(shown) <= room or len(shown) <= 3
 

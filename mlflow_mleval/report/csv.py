@@ -3,7 +3,6 @@
 import csv
 import io
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.report.document import Document
@@ -21,9 +20,5 @@ def to_csv(frame: pd.DataFrame) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([csv_cell(str(name)) for name in frame.columns])
     plain = frame.astype(object).where(frame.notna(), None)
-    writer.writerows([csv_cell(_python(value)) for value in row] for row in plain.itertuples(index=False))
+    writer.writerows([csv_cell(value) for value in row] for row in plain.itertuples(index=False))
     return out.getvalue()
-
-
-def _python(value: object) -> object:
-    return value.item() if isinstance(value, np.generic) else value

@@ -1,11 +1,8 @@
 """A document: what results say, before it takes a form. It knows nothing of formats; one renderer a format takes any of them.
 
-Names of methods, datasets and measures are marked where a sentence is made (`name`), so that every format may treat them as what
-they are: strangers' words, which never wrap and are cut in the middle. Marks are characters that no text of a stranger holds
-after `terminal` has seen it; `plain` takes them away.
+Names of strangers are marked where a sentence is made (`name`), so that every format may cut them and keep them from wrapping.
+Marks are characters that no text of a stranger holds after `terminal` has seen it; `plain` takes them away.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +44,6 @@ def listed(names: Iterable[object], most: int = SHOWN, last: str = "and") -> str
     >>> plain(listed("ab")), plain(listed("abc", last="or")), plain(listed("abcdef"))
     ('a and b', 'a, b or c', 'a, b, c and 3 more')
     """
-    names = list(names)
     texts = [*map(name, names)]
     if len(texts) > most:
         texts, last = [*texts[: most - 1], f"{len(texts) - most + 1} more"], "and"
@@ -168,7 +164,7 @@ class Table:
         """How many rows are not held."""
         return 0 if self.total is None else self.total - len(self.columns[0].cells)
 
-    def in_words(self, most: int) -> Table:
+    def in_words(self, most: int) -> "Table":
         """The first rows without drawings, for formats that have none."""
         shown = [c for c in self.columns if not any(isinstance(cell, Svg) for cell in c.cells)]
         total = len(self.columns[0].cells) if self.total is None else self.total
@@ -276,8 +272,7 @@ class Document:
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
-        to_csv = renderer("csv").to_csv
-        tables = {f"{name}.csv": to_csv(frame) for name, frame in self.frames().items() if len(frame)}
+        tables = {f"{name}.csv": renderer("csv").to_csv(frame) for name, frame in self.frames().items() if len(frame)}
         return {"report.json": self.render("json"), **tables}
 
     def _repr_html_(self) -> str:

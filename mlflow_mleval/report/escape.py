@@ -1,16 +1,15 @@
-"""Strangers' names as plain text in every format.
-
-Names come from people and programs that this project does not know: each function returns text that its format takes as text
-and as nothing else.
-"""
+"""Names of strangers in every format: each function returns text that its format takes as text, and as nothing else."""
 
 import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import accumulate
 from numbers import Integral
 
+import numpy as np
 import wcwidth
 
 from mlflow_mleval.report.numerals import MINUS, NONE
@@ -18,15 +17,14 @@ from mlflow_mleval.report.numerals import MINUS, NONE
 #: Mark the beginning and the end of a stranger's name in a sentence; `terminal` lets neither pass.
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
 ELLIPSIS = "…"
-_LOST = "\N{REPLACEMENT CHARACTER}"
-_JOINERS = "\u200c\u200d"
+#: How many columns of a terminal a text takes: wide characters and emoji two, combining marks none.
+columns = wcwidth.width
 
 
 def terminal(text: object) -> str:
     """Text on one line that cannot steer a terminal: what is not a visible character becomes one.
 
-    Control characters, line ends and the start of escape sequences become their pictures (␛, ␊), characters that turn
-    the direction of writing or cannot be encoded become �. The base of all the functions below.
+    Control characters become their pictures (␛, ␊), what turns the direction of writing or cannot be encoded becomes �.
 
     >>> terminal("a\\x1b[31mred\\n\\u202eb")
     'a␛[31mred␊�b'
@@ -38,12 +36,10 @@ def terminal(text: object) -> str:
 @lru_cache(maxsize=4096)
 def _visible(char: str) -> str:
     code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "␡"
-    unsafe = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in _JOINERS
-    return _LOST if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF else char
+    if code < 0x20 or code == 0x7F:
+        return chr(0x2400 + min(code, 0x21))
+    unsafe = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
+    return "\N{REPLACEMENT CHARACTER}" if unsafe or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF else char
 
 
 def csv_cell(value: object) -> str:
@@ -52,7 +48,7 @@ def csv_cell(value: object) -> str:
     >>> csv_cell("=cmd()"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("-x"), csv_cell(float("nan")), csv_cell(True)
     ("'=cmd()", '-1.5', '-1.5', "'-x", '', 'true')
     """
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | np.bool_):
         return "" if value is None else str(value).lower()
     if not isinstance(value, str):
         if isinstance(value, Iterable):
@@ -67,16 +63,17 @@ def csv_cell(value: object) -> str:
     return f"'{text}" if value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in tuple("=+-@＝＋－＠") else text
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-    '"': r"\char34{}", "`": r"\char96{}", "[": "{[}", "]": "{]}", "*": "{*}",
+_LATEX = {c: "\\" + c for c in "{}$&#%_"} | {c: f"{{{c}}}" for c in "[]*"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\char34{}", "`": r"\char96{}",
     # what the reports themselves say beyond ASCII, for compilers that know ASCII only
-    MINUS: "$-$", NONE: r"\textendash{}", ELLIPSIS: r"\ldots{}", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "∞": r"$\infty$", "α": r"$\alpha$", "φ": r"$\phi$", "χ": r"$\chi$", "τ": r"$\tau$", "⁺": r"$^+$",
-    "⁻": r"$^-$", "¹": r"$^1$", "²": r"$^2$", "Λ": r"$\Lambda$", "·": r"$\cdot$", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
-    "●": r"$\bullet$", "○": r"$\circ$",
-}
+    MINUS: "$-$", NONE: r"\textendash{}", ELLIPSIS: r"\ldots{}", "⁺": r"$^+$", "⁻": r"$^-$", "¹": r"$^1$", "²": r"$^2$",
+}  # fmt: skip
+_MATHS = {
+    "±": "pm", "×": "times", "≤": "leq", "≥": "geq", "∞": "infty", "α": "alpha", "φ": "phi", "χ": "chi", "τ": "tau",
+    "Λ": "Lambda", "·": "cdot", "↑": "uparrow", "↓": "downarrow", "●": "bullet", "○": "circ",
+}  # fmt: skip
+_LATEX |= {c: rf"$\{word}$" for c, word in _MATHS.items()}
 
 
 def latex(text: object) -> str:
@@ -97,21 +94,11 @@ def markdown(text: object) -> str:
     >>> markdown("a|b *c* <d> [e](f)")
     'a\\\\|b \\\\*c\\\\* &lt;d&gt; \\\\[e\\\\](f)'
     """
-    text = terminal(text)
-    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
+    text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", terminal(text))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"(?i)\bwww\.", lambda m: m[0][:-1] + r"\.", text.replace("://", r"\://"))
     text = re.sub(r"^(\s*)(#|[+=-](?![\w.]))", r"\1\\\2", text)
     return re.sub(r"^(\s*[0-9]+)([.)])(?!\S)", r"\1\\\2", text)
-
-
-def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters and emoji two, combining marks none.
-
-    >>> columns("ML-kNN"), columns("木"), columns("e\\u0301")
-    (6, 2, 1)
-    """
-    return wcwidth.width(text)
 
 
 def shorten(name: object, width: int) -> str:
@@ -131,15 +118,9 @@ def shorten(name: object, width: int) -> str:
     return "".join([*head, ELLIPSIS, *tail])
 
 
-def _fitting(clusters: Iterable[str], width: int) -> list[str]:
+def _fitting(clusters: list[str], width: int) -> list[str]:
     """The leading pieces that fit into so many columns."""
-    kept: list[str] = []
-    for cluster in clusters:
-        width -= columns(cluster)
-        if width < 0:
-            break
-        kept.append(cluster)
-    return kept
+    return clusters[: bisect_right([*accumulate(map(columns, clusters))], width)]
 
 
 def pad(text: str, width: int, align: str = "<") -> str:

@@ -5,13 +5,9 @@ from types import ModuleType
 
 #: Name of a format -> its module, and the suffixes of its files.
 _FORMATS = {
-    "table": ("terminal", ("txt",)),
-    "json": ("json", ("json",)),
-    "csv": ("csv", ("csv",)),
-    "md": ("md", ("md", "markdown")),
-    "latex": ("latex", ("tex",)),
-    "html": ("html", ("html", "htm")),
-}
+    "table": ("terminal", ["txt"]), "json": ("json", ["json"]), "csv": ("csv", ["csv"]), "md": ("md", ["md", "markdown"]),
+    "latex": ("latex", ["tex"]), "html": ("html", ["html", "htm"]),
+}  # fmt: skip
 FORMATS = tuple(_FORMATS)
 SUFFIXES = {suffix: name for name, (_, suffixes) in _FORMATS.items() for suffix in suffixes}
 

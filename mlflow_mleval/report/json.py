@@ -38,8 +38,7 @@ def to_json(record: Mapping[str, Any]) -> str:
       "name": "Köln\\u009b2J\\u202e"
     }
     """
-    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-    return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", text)
+    return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -53,14 +52,11 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, np.generic):
-        value = value.item()
-        return value if isinstance(value, bool | int) else plain(value)
+        return plain(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, pd.DataFrame):
-        return [plain(row) for row in value.to_dict(orient="records")]
-    if isinstance(value, pd.Series):
-        return plain(value.to_dict())
+    if isinstance(value, pd.DataFrame | pd.Series):
+        return plain(value.to_dict("records") if isinstance(value, pd.DataFrame) else value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):
         return {f.metadata.get("key", f.name): plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):

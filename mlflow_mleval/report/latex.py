@@ -62,18 +62,13 @@ def _table(table: Table, title: str) -> str:
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     rows = zip(*([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True)
     lines = [
-        r"\begin{table}",
-        r"\centering\small\setlength{\tabcolsep}{4pt}",
+        r"\begin{table}", r"\centering\small\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{_text(caption)}}}",
         *([rf"\label{{tab:mleval-{table.key}}}"] if table.key else []),
         SHRINK,
         rf"\begin{{tabular}}{{{''.join('r' if c.align == '>' else 'l' for c in chosen)}}}",
-        r"\toprule",
-        " & ".join(_text(c.head) for c in chosen) + r" \\",
-        r"\midrule",
+        r"\toprule", " & ".join(_text(c.head) for c in chosen) + r" \\", r"\midrule",
         *(" & ".join(row) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}}",
-        r"\end{table}",
-    ]
+        r"\bottomrule", r"\end{tabular}}", r"\end{table}",
+    ]  # fmt: skip
     return "\n".join(lines)

@@ -34,8 +34,7 @@ def _parts(block: object) -> Iterator[str]:
     elif block.role == "points":
         yield "\n".join(f"- {_text(text)}" for text in block.paragraphs)
     elif block.role == "pre":
-        for text in block.paragraphs:
-            yield "\n".join(f"    {line}" for line in plain(text).splitlines())
+        yield from ("\n".join(f"    {line}" for line in plain(text).splitlines()) for text in block.paragraphs)
     else:
         yield from map(_text, block.running)
 

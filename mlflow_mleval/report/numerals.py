@@ -8,7 +8,6 @@ NONE = "–"
 MINUS = "−"
 #: Which way is better.
 ARROWS = {"min": "↓", "max": "↑"}
-_ROUND = (0.1, 0.05, 0.01)
 
 
 def number(x: float | None, digits: int = 4) -> str:
@@ -71,7 +70,7 @@ def pvalue(p: float | None, bare: bool = False) -> str:
     if 0.9995 <= p < 1:
         return ">.999" if bare else "p > .999"
     decimals = 3
-    while decimals < 6 and round(p, decimals) in _ROUND and not math.isclose(p, round(p, decimals), abs_tol=1e-12):
+    while decimals < 6 and round(p, decimals) in (0.1, 0.05, 0.01) and not math.isclose(p, round(p, decimals), abs_tol=1e-12):
         decimals += 1
     text = "1" if p >= 1 else f"{p:.{decimals}f}".removeprefix("0")
     return text if bare else f"p = {text}"

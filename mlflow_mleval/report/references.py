@@ -47,20 +47,6 @@ REFERENCES = {(cite := _cite(entry)): Reference(cite, entry) for entry in _entri
 _METHODS = {name: (line, sources.split("; ")) for name, line, sources in map(str.splitlines, _entries("methods.txt"))}
 
 
-def _several(c: Comparison) -> bool:
-    return len(c.study.measures) > 1
-
-
-def _any_fold(has: Callable[..., object]) -> Callable[[Comparison], bool]:
-    """Whether the tests over folds of any dataset have something."""
-    return lambda c: any(map(has, c.folds.values()))
-
-
-def _along(has: Callable[..., object]) -> Callable[[Comparison], object]:
-    """Whether there are profiles that have something."""
-    return lambda c: c.profiles is not None and has(c.profiles)
-
-
 def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison], object]:
     """Whether something was computed beyond p-values, over datasets or over the folds of any of them."""
     return lambda c: c.beyond is not None and (
@@ -68,11 +54,11 @@ def _beyond(kind: str, by_fold: Callable[..., object]) -> Callable[[Comparison],
     )
 
 
-#: Whether a comparison used it, in the order of the report; between the two stand the post-hoc tests, with lines of their own.
+#: Whether a comparison used a method, in the order of the report; between the two stand the post-hoc tests.
 _FIRST: dict[str, Callable[[Comparison], object]] = {
     "PROMETHEE II": lambda c: True,
     "PROMETHEE I": lambda c: True,
-    "entropy weights": lambda c: _several(c) and c.options["weights"] == "entropy",
+    "entropy weights": lambda c: len(c.study.measures) > 1 and c.options["weights"] == "entropy",
     "GAIA plane": lambda c: c.plane,
     "Friedman": lambda c: c.friedman,
     "Iman–Davenport": lambda c: c.friedman,
@@ -82,18 +68,18 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "Skillings–Mack": lambda c: c.skillings_mack,
     "groups and letters": lambda c: c.friedman,
     "pairwise matrix": lambda c: c.pairwise,
-    "Kendall's τ": _several,
+    "Kendall's τ": lambda c: len(c.study.measures) > 1,
     "redundancy filter": lambda c: c.redundancy,
-    "rank acceptability": lambda c: _several(c) and c.stability,
-    "Hotelling's T²": _any_fold(lambda f: not f.is_five_by_two),
-    "combined 5x2 cv test": _any_fold(lambda f: f.is_five_by_two),
-    "correction for shared training data": _any_fold(lambda f: f.protocol.ratio is not None),
-    "MANOVA": _any_fold(lambda f: f.manova),
-    "Mardia": _any_fold(lambda f: f.mardia),
-    "loss profiles": _along(lambda p: True),
-    "tests along profiles": _along(lambda p: p.ratios["pvalue"].notna().any()),
-    "profiles over datasets": _along(lambda p: p.across is not None),
-    "awareness over datasets": _along(lambda p: any(test is not None for test in p.awareness_tests.values())),
+    "rank acceptability": lambda c: len(c.study.measures) > 1 and c.stability,
+    "Hotelling's T²": lambda c: any(not f.is_five_by_two for f in c.folds.values()),
+    "combined 5x2 cv test": lambda c: any(f.is_five_by_two for f in c.folds.values()),
+    "correction for shared training data": lambda c: any(f.protocol.ratio is not None for f in c.folds.values()),
+    "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
+    "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
+    "loss profiles": lambda c: c.profiles,
+    "tests along profiles": lambda c: c.profiles and c.profiles.ratios["pvalue"].notna().any(),
+    "profiles over datasets": lambda c: c.profiles and c.profiles.across is not None,
+    "awareness over datasets": lambda c: c.profiles and any(t is not None for t in c.profiles.awareness_tests.values()),
     "Bayesian tests": _beyond("bayes", lambda part: True),
     "equivalence": _beyond("equivalence", lambda part: part.equivalence),
     "possible ranks": _beyond("ranks", lambda part: False),

@@ -15,8 +15,8 @@ WIDTH = 600
 SIZE, SMALL = 13, 12
 #: How much wider bold type is.
 BOLD = 1.09
-#: Figures show this many methods; the others are summarised in words.
-TOP = 30
+#: Figures show this many methods, the others are summarised in words; so many colours there are.
+TOP, COLOURS = 30, 6
 
 # Widths in em of a wide sans serif (DejaVu Sans), so that a label that fits here fits in narrower fonts too.
 _WIDE = {0.29: "ijl'|", 0.40: " .,:;!If()[]/\\", 0.46: "rt-\"*{}", 0.98: "mwMW%@&", 0.84: "<>=+~−_"}
@@ -24,11 +24,7 @@ _EM = {char: width for width, chars in _WIDE.items() for char in chars}
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """An upper estimate of the width of a text in pixels.
-
-    >>> text_width("ill") < text_width("MMM")
-    True
-    """
+    """An upper estimate of the width of a text in pixels."""
     return size * sum(_em(char) for char in text)
 
 
@@ -41,11 +37,7 @@ def _em(char: str) -> float:
 
 
 def fit(text: str, width: float, size: float = SIZE) -> str:
-    """The text, cut in the middle until it is no wider than so many pixels.
-
-    >>> fit("short", 100)
-    'short'
-    """
+    """The text, cut in the middle until it is no wider than so many pixels."""
     text = terminal(text)
     shown, room = text, len(text)
     while text_width(shown, size) > width and room > 3:

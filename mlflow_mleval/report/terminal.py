@@ -36,21 +36,19 @@ def _lines(block: object, width: int) -> Iterator[str]:
         yield from wrap("", short_ids(plain(block.title)), width)
     if isinstance(block, Table):
         yield from _grid(block.in_words(block.most), width)
-        return
-    if isinstance(block, Terms):
+    elif isinstance(block, Terms):
         terms = [(terminal(plain(term)), plain(words)) for term, words in block.rows]
         room = max((columns(term) for term, _ in terms), default=0) + 1
         yield from (line for term, words in terms for line in wrap(pad(term, room) + " ", words, width))
-        return
-    texts = [short_ids(plain(text)) for text in block.running]
-    if block.role == "pre":
-        yield from (terminal(line) for text in texts for line in text.split("\n"))
+    elif block.role == "pre":
+        yield from (terminal(line) for text in block.running for line in short_ids(plain(text)).split("\n"))
     elif block.role == "points":
-        yield from (line for text in texts[: block.most] for line in _point(text, width, block.most is not None))
-        if len(more := texts[len(texts) if block.most is None else block.most :]):
-            yield f"- and {len(more)} more, see the report"
+        shown = block.paragraphs[: block.most]
+        yield from (line for text in shown for line in _point(short_ids(plain(text)), width, block.most is not None))
+        if more := len(block.paragraphs) - len(shown):
+            yield f"- and {more} more, see the report"
     else:
-        yield from (line for text in texts for line in wrap("", text, width))
+        yield from (line for text in block.running for line in wrap("", short_ids(plain(text)), width))
 
 
 def _point(text: str, width: int, cut: bool) -> list[str]:

@@ -5,11 +5,9 @@ from itertools import pairwise
 import pandas as pd
 
 from mlflow_mleval.report.numerals import number
-from mlflow_mleval.report.svg import SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import COLOURS, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
-ROW = 19
-COLOURS = 6
-SLANT = -38
+ROW, SLANT = 19, -38
 
 
 def bump(ranks: pd.DataFrame, title: str = "Ranking under other choices") -> Svg:

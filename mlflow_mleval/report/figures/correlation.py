@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from mlflow_mleval.report.numerals import fixed, number
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import COLOURS, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 ROW = 20
-COLOURS = 6
 #: How far an arc may reach to the right.
 SWEEP = 84
 

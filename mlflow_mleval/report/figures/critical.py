@@ -9,8 +9,7 @@ import pandas as pd
 from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import BOLD, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, spans
 
-ROW = 19
-LEVEL = 9
+ROW, LEVEL = 19, 9
 #: More bars than this would hide what they say; the letters of the ranking table hold them all.
 MOST_BARS = 24
 
@@ -45,8 +44,7 @@ def critical_difference(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]],
         left = i < half
         y = first + (i if left else n - 1 - i) * ROW
         end = room + 4 if left else WIDTH - room - 4
-        leader = "leader" if i == 0 else "elbow"
-        svg.path([(x(ranks[method]), top), (x(ranks[method]), y), (end, y)], leader)
+        svg.path([(x(ranks[method]), top), (x(ranks[method]), y), (end, y)], "leader" if i == 0 else "elbow")
         size = SIZE * (BOLD if i == 0 else 1)
         shown, value = (fit(method, room - 48, size), "strong" if i == 0 else ""), (fixed(ranks[method], 2), "muted")
         pieces = [shown, ("  ", ""), value] if left else [value, ("  ", ""), shown]

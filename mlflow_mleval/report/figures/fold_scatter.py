@@ -8,15 +8,13 @@ import pandas as pd
 
 from mlflow_mleval.report.figures.labels import Box, label, missed
 from mlflow_mleval.report.numerals import aligned, number
-from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import COLOURS, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: Methods whose folds and ellipse are drawn; of the others only the mean.
 DETAILED = 8
 #: Share of the fitted normal distribution inside its ellipse.
 INSIDE = 0.68
-COLOURS, MARKS = 6, 5
-HEIGHT, ROW = 400, 26
-BINS = 24
+HEIGHT, ROW, MARKS, BINS = 400, 26, 5, 24
 
 
 def mark(svg: Svg, kind: int, x: float, y: float, r: float, tip: str = "", opacity: float | None = None) -> None:

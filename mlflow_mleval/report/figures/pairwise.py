@@ -41,13 +41,9 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     for row in pairs.itertuples():
         i, j = place[row.method_a], place[row.method_b]
         x, y = room + (j - 1) * cell, 2 + i * cell
-        better = row.mean_difference >= 0
-        words = (
-            f"{row.method_a} against {row.method_b}: mean difference {number(row.mean_difference)}, "
-            f"{row.wins} wins, {row.ties} ties, {row.losses} losses, {pvalue(getattr(row, p))}"
-            f"{', separated' if row.separated else ''}"
-        )
-        svg.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, "fpos" if better else "fneg",
+        words = f"{row.method_a} against {row.method_b}: mean difference {number(row.mean_difference)}, {row.wins} wins, "
+        words += f"{row.ties} ties, {row.losses} losses, {pvalue(getattr(row, p))}{', separated' if row.separated else ''}"
+        svg.rect(x + 0.5, y + 0.5, cell - 1, cell - 1, "fpos" if row.mean_difference >= 0 else "fneg",
                  fill_opacity=0.06 + 0.3 * min(abs(row.effect_size), 1), tip=words)
         texts = lines[row.method_a, row.method_b] if detailed else [_sign(row.mean_difference) or "0"]
         first = y + cell / 2 + 4 - (len(texts) - 1) * 7
@@ -57,7 +53,7 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
         if row.separated:
             svg.rect(x + 1.5, y + 1.5, cell - 3, cell - 3, "sep", pointer_events="none")
     for i, method in enumerate(methods):
-        x = room + i * cell - 6 if i < n - 1 else room + (n - 1) * cell - 6
+        x = room + i * cell - 6
         y = 2 + i * cell + cell / 2 + 4 if i < n - 1 else height - 5
         svg.name(x, y, method, min(x - 2, NAME), "strong" if i == 0 else None, "end")
     if detailed and (n - 2) * cell > NAME + KEY:

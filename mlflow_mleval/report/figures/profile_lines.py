@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.measures.awareness import SUMMARIES as DIRECTIONS
-from mlflow_mleval.report.figures.fold_scatter import COLOURS, DETAILED, mark
+from mlflow_mleval.report.figures.fold_scatter import DETAILED, mark
 from mlflow_mleval.report.figures.labels import spread
 from mlflow_mleval.report.numerals import ARROWS, aligned, number
-from mlflow_mleval.report.svg import BOLD, SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
+from mlflow_mleval.report.svg import BOLD, COLOURS, SIZE, SMALL, TOP, WIDTH, Scale, Svg, fit, room_for, text_width
 
 #: What the parameter of a family says.
 AXES = {
@@ -19,9 +19,9 @@ AXES = {
 }
 #: The same for several datasets at once.
 POSITIONS = AXES | {"binomial": "(k−1)/(K−1): from Hamming loss (0) to subset 0/1 loss (1)"}
-#: Line styles after the first six lines, so that colour is never alone.
-DASHES = (None, "7 3", "2 3", "9 3 2 3", "1 3")
-LINE = 15
+#: Line styles, each for as many lines as there are colours, so that colour is never alone.
+DASHES = [dash for dash in (None, "7 3", "2 3", "9 3 2 3", "1 3") for _ in range(COLOURS)]
+LINE, ROW = 15, 20
 #: A panel of ratios: its width, the gap beside it, the height of its plot; and how many lines of it are named.
 PANEL, GAP, PLOT, NAMED = 292, 16, 132, 9
 _BETTER = BOLD * text_width("↑  better")
@@ -29,7 +29,6 @@ _BETTER = BOLD * text_width("↑  better")
 LARGEST_RATIO = 100.0
 #: Summaries of a whole profile, with their better directions.
 SUMMARIES = {s: ARROWS[DIRECTIONS[s]] for s in ("area", "slope", "relative_gain")}
-ROW = 20
 
 
 def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[str, int] | None = None) -> Svg:
@@ -73,7 +72,7 @@ def profile_lines(curves: pd.DataFrame, family: str, title: str, kinds: Mapping[
         points = list(zip(across[m], map(y, c["loss"]), strict=True))
         if len(points) > 1:
             style = f"c{kinds[m] % COLOURS} {'thick' if bands else 'thin'}"
-            svg.path(points, style, tip=f"{m}: {ends[m]}", stroke_dasharray=_dash(kinds[m]))
+            svg.path(points, style, tip=f"{m}: {ends[m]}", stroke_dasharray=DASHES[kinds[m] % len(DASHES)])
         if bands:
             for p in points[::max(1, len(points) // 8)]:
                 mark(svg, kinds[m], *p, 3)
@@ -104,10 +103,6 @@ def _ticks(at: Scale, family: str) -> Iterator[tuple[float, str]]:
     yield from ((at(t), f"{t:g}") for t in dict.fromkeys((1, *inside, last)))
 
 
-def _dash(kind: int) -> str | None:
-    return DASHES[kind // COLOURS % len(DASHES)]
-
-
 def ratio_panels(ratios: pd.DataFrame, crossings: pd.DataFrame, pairs: Sequence[tuple[str, str]], family: str, title: str) -> Svg:
     """A small panel a pair: how many times the loss of the first the loss of the second is, a line a dataset.
 
@@ -121,8 +116,7 @@ def ratio_panels(ratios: pd.DataFrame, crossings: pd.DataFrame, pairs: Sequence[
     wide = PANEL if across == 2 else WIDTH
     long = any(BOLD * text_width(m) > wide / 2 - 8 - _BETTER for pair in pairs for m in pair)
     stacked = LINE if long else 0
-    tall = PLOT + stacked + 58
-    rows = -(-len(pairs) // across)
+    tall, rows = PLOT + stacked + 58, -(-len(pairs) // across)
     last = float(ratios.index.get_level_values("parameter").max())
     known = {pair: part.droplevel([1, 2]) for pair, part in ratios.groupby(level=[1, 2], sort=False)}
     found = {pair: _turned(known, *pair) for pair in pairs}
@@ -170,7 +164,8 @@ def _panel(
         at = y(math.log(value))
         svg.line(x.start, at, x.stop, at, "axis" if value == 1 else "grid")
         svg.text(x.start - 5, at + 4, number(value), "muted small", "end")
-    for place, text in _position_ticks(x, family, last):
+    powers = Scale(0, math.log10(last) if last > 1 else 1.0, x.start, x.stop)
+    for place, text in [(x(p), f"{p:g}") for p in (0, 0.5, 1)] if family == "binomial" else _ticks(powers, family):
         svg.line(place, foot, place, foot + 4, "axis")
         svg.text(place, foot + 16, text, "muted small", "middle")
     ends: dict[str, tuple[float, float]] = {}
@@ -182,7 +177,7 @@ def _panel(
         style = f"c{kinds[d] % COLOURS}"
         tip = f"{d}: {' to '.join(number(v, 3) for v in c['ratio'][real].iloc[[0, -1]])}"
         for run in _runs(real):
-            _stretch(svg, kinds[d], points[run], f"{style} thin", tip, _dash(kinds[d]))
+            _stretch(svg, kinds[d], points[run], f"{style} thin", tip, DASHES[kinds[d] % len(DASHES)])
         for run in _runs(real & c["significant"].to_numpy(bool)):
             _stretch(svg, kinds[d], points[run], f"{style} thick", tip)
     for row in crossings.itertuples():
@@ -222,13 +217,6 @@ def _ratio_ticks(y: Scale) -> list[float]:
         if all(abs(y(math.log(value)) - y(math.log(k))) >= LINE for k in kept):
             kept.append(value)
     return kept
-
-
-def _position_ticks(x: Scale, family: str, last: float) -> list[tuple[float, str]]:
-    if family == "binomial":
-        return [(x(p), text) for p, text in ((0, "0"), (0.5, "0.5"), (1, "1"))]
-    top = math.log10(last) if last > 1 else 1.0
-    return [(x(t / top), f"{10**t:g}") for t in range(math.floor(top + 1e-9) + 1)]
 
 
 def awareness_strips(awareness: pd.DataFrame, order: Sequence[str], letters: Mapping[str, Mapping[str, str]], title: str) -> Svg:

@@ -20,11 +20,7 @@ def percent(share: float) -> str:
     >>> [percent(s) for s in (0, 0.0004, 0.256, 0.9999, 1)]
     ['0%', '<1%', '26%', '>99%', '100%']
     """
-    if 0 < share < 0.005:
-        return "<1%"
-    if 0.995 < share < 1:
-        return ">99%"
-    return f"{share:.0%}"
+    return "<1%" if 0 < share < 0.005 else ">99%" if 0.995 < share < 1 else f"{share:.0%}"
 
 
 def rank_acceptability(shares: pd.DataFrame) -> Svg:
@@ -58,8 +54,7 @@ def likely(shares: np.ndarray) -> str:
     '2–3'
     """
     total = np.cumsum(shares)
-    low = int(np.searchsorted(total, 0.025 + 1e-12)) + 1
-    high = int(np.searchsorted(total, 0.975 - 1e-12)) + 1
+    low, high = (np.searchsorted(total, [0.025 + 1e-12, 0.975 - 1e-12]) + 1).tolist()
     return str(low) if low == high else f"{low}–{min(high, len(shares))}"
 
 
