@@ -1,6 +1,7 @@
 """What several areas share: how the suite is spread over processes, a fresh MLflow store for each test, a server, a browser."""
 
 import os
+import random
 import shutil
 import socket
 import sqlite3
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from sqlalchemy import event
@@ -44,6 +46,13 @@ def pytest_xdist_auto_num_workers(config) -> int:
 def pytest_collection_modifyitems(items) -> None:
     """What needs the server or the browser first: one worker then starts them, and the others never do."""
     items.sort(key=lambda item: not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ())))
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds() -> None:
+    """What draws from the global generators, as scikit-learn's estimators do, draws the same in any order of the tests."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
 
 
 @pytest.fixture(scope="session")

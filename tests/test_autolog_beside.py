@@ -42,13 +42,13 @@ import mlflow_mleval as mleval
 from mlflow_mleval.tracking import schema
 
 
-@pytest.mark.parametrize("inside", ["no run", "a run", "a nested run"])
-@pytest.mark.parametrize("order", ORDERS)
-def test_fit_and_score_beside_mlflow(runs, client, order, inside):
+@pytest.mark.parametrize("order, depth", [(order, (i + j) % 3) for i, order in enumerate(ORDERS) for j in range(2)])
+def test_fit_and_score_beside_mlflow(runs, client, order, depth):
+    """In no run, in a run, or in one nested in it: each order of calls in two of the three."""
     for step in ORDERS[order]:
         step()
     is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
-    opened = [mlflow.start_run(nested=i > 0) for i in range(["no run", "a run", "a nested run"].index(inside))]
+    opened = [mlflow.start_run(nested=i > 0) for i in range(depth)]
     model = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(X_TRAIN, Y_TRAIN)
     model.score(X_TRAIN, Y_TRAIN)
     model.score(X_TEST, Y_TEST)

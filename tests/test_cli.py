@@ -147,7 +147,7 @@ def test_every_command_speaks_every_format(store, command, format):
 
 def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
     page = tmp_path / "study.html"
-    mleval("report", *WORST, "--draws", "200", "-o", str(page))
+    mleval("report", *WORST, *SOME, "--draws", "20", "-o", str(page))
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
     data = tmp_path / "study_data"
     assert json.loads((data / "report.json").read_text(encoding="utf-8"))["ranking"][0]["method"] == "RF-PCT"
@@ -157,7 +157,7 @@ def test_report_writes_the_page_and_its_data_whole(store, tmp_path):
 def test_logged_report_is_a_run_that_later_selections_ignore(store, tmp_path):
     from mlflow import MlflowClient
 
-    mleval("report", *WORST, "--draws", "200", "--log", "-o", str(tmp_path / "r.html"))
+    mleval("report", *WORST, *SOME, "--draws", "20", "--log", "-o", str(tmp_path / "r.html"))
     client = MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")

@@ -95,7 +95,7 @@ SHAPES = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_and_widths_of_thresholds(shape, function):
-    x = SHAPES[shape](np.random.default_rng(1), 1500)
+    x = SHAPES[shape](np.random.default_rng(1), 800)
     for share in (10, 1, 0.3, 0.03, 1e-3, 1e-5):
         p = share * np.ptp(x)
         q, s = p / 10, p / 3

@@ -140,6 +140,8 @@ def test_wide_pages_use_two_columns(show):
 
 
 def test_sections_fold_and_the_contents_lead_to_them(show):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     chrome = show(study_page(), 600)
     opened = "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => d.id)"
     assert chrome.execute_script(opened) == ["verdict", "doubts", "ranking"]
@@ -148,8 +150,8 @@ def test_sections_fold_and_the_contents_lead_to_them(show):
     assert not chrome.find_element("css selector", "#ranking .body").is_displayed()
     chrome.find_element("css selector", "nav button[data-to=stability]").click()
     assert "stability" in chrome.execute_script(opened)
-    chrome.execute_async_script("addEventListener('scrollend', arguments[0]); setTimeout(arguments[0], 1500)")
-    assert abs(chrome.execute_script("return document.getElementById('stability').getBoundingClientRect().top")) < 450
+    top = "return document.getElementById('stability').getBoundingClientRect().top"
+    WebDriverWait(chrome, 30).until(lambda d: abs(d.execute_script(top)) < 450)
 
 
 def test_paper_shows_everything(show):

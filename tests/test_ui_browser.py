@@ -29,13 +29,15 @@ return [...document.querySelectorAll(".js-plotly-plot")].map(chart => ({
 
 
 @pytest.fixture
-def chrome(chrome):
-    """The browser at the size of a desk, without MLflow's chat window over the page."""
-    added = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ui.NO_CHAT})
+def chrome(chrome, server_url):
+    """The browser as if new, at the size of a desk, without MLflow's chat window over the page."""
+    chrome.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": server_url, "storageTypes": "all"})
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    added = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ui.NO_CHAT})
     ui.size(chrome, 1400, 1000)
     yield chrome
     chrome.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    chrome.get("about:blank")
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +160,8 @@ def test_the_logged_comparison_opens_in_its_run(chrome, runs, server, tmp_path):
         chrome.find_element("css selector", "nav button[data-to=ranking]").click()
         ranking = chrome.find_element("id", "ranking").text
         assert all(method in ranking for method in runs.by_method)
+        chrome.switch_to.default_content()
+        assert report.info.run_name in chrome.find_element("tag name", "body").text
     finally:
         chrome.switch_to.default_content()
-    assert report.info.run_name in chrome.find_element("tag name", "body").text
+        runs.client.delete_run(report.info.run_id)  # to the other tests the experiment is as it was
