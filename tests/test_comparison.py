@@ -86,6 +86,17 @@ def test_doubts_about_the_values_come_before_what_was_left_out():
     assert compare(study).doubts[:2] == ("The metric f1 was not logged here.", "Left out: run r: status FAILED.")
 
 
+def test_a_separation_that_friedmans_test_does_not_share_is_doubted_from_three_methods_on():
+    n = np.arange(20)
+    a, b = np.where(n < 12, 0.9, 0.5) + n * 1e-3, np.where(n < 12, 0.5, 0.51) + n * 1.1e-3
+    columns = {"a": a, "b": b, "c": np.where(n % 2, a + 1e-3, b - 5e-4)}
+    frame = pd.DataFrame({"dataset": n, **columns}).melt("dataset", var_name="method", value_name="f1")
+    found = compare(Study.from_frame(frame.astype({"dataset": str})), on="f1", test="wilcoxon")
+    assert len(found.order) == 3 and found.friedman.best_pvalue > 0.5
+    row = found.pairs.iloc[0]
+    assert row.separated and row.doubts.startswith("Friedman's test over all methods finds no difference")
+
+
 def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
     study = study_of(3, 4)
     values = study.values.copy()

@@ -2,7 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -188,6 +188,18 @@ def test_a_bar_is_broken_over_a_method_that_does_not_belong():
     assert len(classes(root, "line", "gap")) == 1
     assert len(classes(root, "line", "bar")) == 1
     assert len(classes(root, "circle", "bar-dot")) == 2
+
+
+def test_bars_over_shared_methods_stand_on_levels_of_their_own():
+    ranks = pd.Series(np.arange(1.0, 7), list("abcdef"))
+    root = parse(critical_difference(ranks, [list("abc"), list("bcd"), list("cde"), list("ef")]))
+    reach: dict[float, list[tuple[float, float]]] = {}
+    for bar in classes(root, "line", "bar"):
+        reach.setdefault(float(bar.get("y1")), []).append((float(bar.get("x1")), float(bar.get("x2"))))
+    assert len(reach) == 3
+    for stretches in reach.values():
+        for (_, end), (start, _) in pairwise(sorted(stretches)):
+            assert end <= start, "stretches of one bar meet, and two bars never do"
 
 
 def test_the_ruler_is_as_long_as_the_critical_difference():

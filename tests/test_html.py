@@ -66,12 +66,12 @@ def render(comparison, **provenance) -> str:
 
 @cache
 def study_page() -> str:
-    return render(published(stability=True, n_draws=500))
+    return render(published(stability=True, n_resamples=500))
 
 
 def test_the_answer_comes_first_and_all_of_it():
     page = Page(study_page())
-    c = published(stability=True, n_draws=500)
+    c = published(stability=True, n_resamples=500)
     keys = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "id" in attrs]
     assert keys == ["verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance"]
     opened = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "open" in attrs]
@@ -96,7 +96,7 @@ def test_without_doubts_there_is_no_box():
 
 
 def test_tables_hold_the_figures_of_the_comparison():
-    c, page = published(stability=True, n_draws=500), Page(study_page())
+    c, page = published(stability=True, n_resamples=500), Page(study_page())
     ranking = c.fusion.ranking
     for method in ranking.index:
         assert f"{ranking.mean_rank[method]:.2f}" in page.section("ranking")
@@ -177,7 +177,7 @@ def test_the_policy_lets_only_our_script_run():
 def test_hostile_names_are_text_everywhere():
     benign = Page(study_page())
     command = "mleval report -n '</script><script>alert(1)</script>'"
-    hostile = Page(render(nasty(stability=True, n_draws=50), command=command, experiments=NASTY))
+    hostile = Page(render(nasty(stability=True, n_resamples=50), command=command, experiments=NASTY))
     assert {t for t, _ in hostile.elements} <= {t for t, _ in benign.elements}
     assert {a for _, attrs in hostile.elements for a in attrs} <= {a for _, attrs in benign.elements for a in attrs}
     assert len([t for t, _ in hostile.elements if t == "script"]) == 1
@@ -195,7 +195,7 @@ def test_names_cut_in_the_middle_keep_their_whole_in_a_tooltip():
 
 @pytest.mark.parametrize("missing", ["worst", "drop-datasets", "drop-methods"])
 def test_every_policy_has_its_page(missing):
-    page = Page(render(compare(published_study(missing), stability=True, n_draws=50)))
+    page = Page(render(compare(published_study(missing), stability=True, n_resamples=50)))
     assert f"policy {missing}" in page.section("provenance")
 
 
@@ -204,10 +204,10 @@ def test_every_policy_has_its_page(missing):
     [
         (study_of(2, 1, measures=("f1",)), {}, "No test over datasets is possible"),
         (study_of(2, 3), {}, "2 methods compared on 3 datasets"),
-        (study_of(30, 5), {"stability": True, "n_draws": 20}, "30 methods compared"),
+        (study_of(30, 5), {"stability": True, "n_resamples": 20}, "30 methods compared"),
         (study_of(5, 12, gap=0.02), {"control": "m2"}, "Every method against the control"),
-        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": True, "n_draws": 20}, "by hamming_loss"),
-        (study_of(3, 6, decimals=1), {"stability": True, "n_draws": 20}, "3 methods"),
+        (study_of(5, 12, gap=0.02), {"on": "hamming_loss", "stability": True, "n_resamples": 20}, "by hamming_loss"),
+        (study_of(3, 6, decimals=1), {"stability": True, "n_resamples": 20}, "3 methods"),
         (study_of(4, 6), {"weights": {"f1": 2, "hamming_loss": 1}}, "hamming_loss 1"),
         (study_of(4, 6), {"preference": "linear", "q": 0.01, "p": 0.2}, "p = 0.2; q = 0.01"),
     ],
@@ -227,7 +227,7 @@ def test_three_hundred_methods_are_summarised():
 def test_the_page_is_small_and_the_same_each_time():
     html = study_page()
     assert len(html.encode()) < 400_000
-    assert html == render(published(stability=True, n_draws=500))
+    assert html == render(published(stability=True, n_resamples=500))
 
 
 def test_provenance_may_be_bare():
