@@ -13,7 +13,7 @@ from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
 from mlflow_mleval.analysis.resampling import rank_confidence
-from mlflow_mleval.report.content.beyond import _probability, pairs_table, ranks_table, section, sentences
+from mlflow_mleval.report.content.beyond import _probability, beyond_pairs, ranks_table, section, sentences
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.document import Terms, plain
@@ -73,7 +73,7 @@ def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
 
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
-    table = pairs_table(four.beyond, four.order[::-1], "f1", "")
+    table = beyond_pairs(four.beyond, four.order[::-1], "f1", "")
     by_pair = {frozenset(row[:2]): row for row in table.rows}
     for row in four.beyond.bayes.table.itertuples():
         a, b, difference, decided, first, _, second, *_ = by_pair[frozenset((row.method_a, row.method_b))]
@@ -86,7 +86,7 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
 
 def test_decisions_on_a_handful_of_datasets_are_marked():
     c = compare(study_of(3, 3, gap=0.05), on="f1", rope=0.01)
-    table = pairs_table(c.beyond, c.order, "f1", "")
+    table = beyond_pairs(c.beyond, c.order, "f1", "")
     assert all(NOT_TRUSTED in text for text in cells(table, "decided"))
 
 

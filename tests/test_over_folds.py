@@ -17,11 +17,11 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.folds.fold_comparison import compare_folds
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.folds import (
+    fold_pairs,
     folds_document,
     frames,
     means_table,
     overview_table,
-    pairs_table,
     sentences,
     words,
 )
@@ -56,7 +56,7 @@ def test_sentences_say_what_the_tests_find():
 
 def test_pairs_are_ordered_by_mean_rank_and_say_which_measure_favours_whom():
     found = compare_folds(three_methods(), "birds")
-    table = pairs_table(found)
+    table = fold_pairs(found)
     place = {m: i for i, m in enumerate(found.order)}
     for a, b, carried in zip(*(cells(table, h) for h in ("method", "against", "carried by")), strict=True):
         assert place[a] < place[b]
@@ -73,7 +73,7 @@ def test_a_combination_is_named_where_no_measure_carries_the_difference():
     shared = np.random.default_rng(1).normal(0, 0.1, 10)
     study.folds.iloc[:10] += shared[:, None]
     found = compare_folds(study, "birds", ["precision", "recall"])
-    assert found.pairs["significant"].all() and cells(pairs_table(found), "carried by") == ["a combination"]
+    assert found.pairs["significant"].all() and cells(fold_pairs(found), "carried by") == ["a combination"]
 
 
 def test_intervals_stand_beside_every_mean():
@@ -105,17 +105,17 @@ def test_many_groups_are_counted_not_listed():
 def test_verdicts_that_assumptions_do_not_carry_are_marked_on_their_rows():
     found = compare_folds(fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=4), "birds", ["precision", "recall"])
     assert not found.pairs["reliable"].any()
-    assert all(text.endswith(NOT_TRUSTED) for text in cells(pairs_table(found), "separated"))
+    assert all(text.endswith(NOT_TRUSTED) for text in cells(fold_pairs(found), "separated"))
     assert NOT_TRUSTED in dict(words(found))
     fine = compare_folds(three_methods(), "birds")
-    assert NOT_TRUSTED not in "".join(cells(pairs_table(fine), "separated")) and NOT_TRUSTED not in dict(words(fine))
+    assert NOT_TRUSTED not in "".join(cells(fold_pairs(fine), "separated")) and NOT_TRUSTED not in dict(words(fine))
 
 
 def test_repeated_cross_validation_says_that_the_uncorrected_test_was_refused():
     study = fold_study({"a": (0.0, 0.0), "b": (0.1, 0.0)}, n_folds=30, n_train=90, n_test=10, split_digest="x")
     found = compare_folds(study, "birds", ["precision", "recall"])
     assert "The uncorrected test was refused" in told(found)
-    assert "uncorrected" not in [c.head for c in pairs_table(found).columns]
+    assert "uncorrected" not in [c.head for c in fold_pairs(found).columns]
 
 
 def test_a_comparison_holds_the_folds_of_every_dataset_and_why_others_have_none():

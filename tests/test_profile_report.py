@@ -19,7 +19,7 @@ from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.profile_comparison import compare_profiles
 from mlflow_mleval.report.content import profiles as topic
-from mlflow_mleval.report.content.profiles import awareness_table, certain_spans, dataset_table, document, pairs_table, words
+from mlflow_mleval.report.content.profiles import awareness_table, certain_spans, dataset_table, document, profile_pairs, words
 from mlflow_mleval.report.content.study_report import document as whole_document
 from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import columns, terminal
@@ -87,7 +87,7 @@ def test_many_crossings_are_summarised_over_datasets():
     assert "BR is ahead at small k and LP at large k on all 3 datasets" in " ".join(sentences(found))
     unsure = replace(found, crossings=found.crossings.assign(certain=False))
     assert "no change of order is certain" in " ".join(sentences(unsure)) and "is certain" not in " ".join(sentences(found))
-    shown = pairs_table(found)
+    shown = profile_pairs(found)
     assert cells(shown, "overtaken")[cells(shown, "method").index("BR")] == "3"
 
 
@@ -138,7 +138,7 @@ def test_claims_come_with_their_error_rate():
 def test_profiles_without_folds_are_drawn_and_not_tested():
     found = compare_profiles(profiles({"d": 6, "e": 7}, n_folds=1), seed=0)
     assert "Without tests by fold" in " ".join(sentences(found))
-    assert "certain, sure" not in dict(words(found)) and "certain" not in [c.head for c in pairs_table(found).columns]
+    assert "certain, sure" not in dict(words(found)) and "certain" not in [c.head for c in profile_pairs(found).columns]
     alone = compare_profiles(profiles({"d": 6}, n_folds=1), seed=0)
     assert "folds are sure" not in " ".join([*sentences(alone), *sentences(found)])
     assert len(dataset_table(alone, "d").columns) == 3

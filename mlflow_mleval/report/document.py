@@ -160,7 +160,7 @@ class Table:
         return list(zip(*(c.cells for c in self.columns), strict=True))
 
     @property
-    def left_out(self) -> int:
+    def hidden(self) -> int:
         """How many rows are not held."""
         return 0 if self.total is None else self.total - len(self.columns[0].cells)
 

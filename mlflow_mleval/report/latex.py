@@ -57,7 +57,7 @@ def _parts(block: object, section: Section) -> Iterator[str]:
 def _table(table: Table, title: str) -> str:
     """The table with its caption, label and notes."""
     chosen, _ = fitting(table.columns, LINE)
-    shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown." if table.left_out else ""
+    shown = f"The first {len(chosen[0].cells)} of {table.total:,} {table.things} are shown." if table.hidden else ""
     first = f"{(table.caption or table.title or title).rstrip('.')}."
     caption = " ".join(filter(None, [first, shown, replace(table, columns=chosen).notes]))
     rows = zip(*([latex(shorten(plain(cell), NAME)) for cell in c.cells] for c in chosen), strict=True)

@@ -47,7 +47,7 @@ def _table(table: Table) -> Iterator[str]:
     rule = "|" + "|".join("-" * (w + 1) + (":" if a == ">" else "-") for w, a in zip(wide, aligns, strict=True)) + "|"
     head, *rows = (f"| {' | '.join(map(pad, row, wide, aligns))} |" for row in zip(*cells, strict=True))
     yield "\n".join([head, rule, *rows])
-    if table.left_out:
-        yield f"… and {table.left_out:,} more {table.things}."
+    if table.hidden:
+        yield f"… and {table.hidden:,} more {table.things}."
     if table.notes:
         yield _text(table.notes)

@@ -69,8 +69,8 @@ def _grid(table: Table, width: int) -> list[str]:
 
     head = [[c.head for c in chosen]] if any(c.head for c in chosen) else []
     lines = [line for cells in (*head, *zip(*(c.cells for c in chosen), strict=True)) for line in row(cells)]
-    if table.left_out:
-        lines.append(f"… and {table.left_out:,} more; --output csv lists all")
+    if table.hidden:
+        lines.append(f"… and {table.hidden:,} more; --output csv lists all")
     notes = replace(table, columns=chosen).notes
     return lines + (wrap("", plain(notes), width) if notes else [])
 

@@ -36,7 +36,7 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     blocks: list[Any] = [Text(sentences(c), "points", depth=depth)]
     blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
     if found.bayes is not None and found.plan is not None:
-        blocks.append(pairs_table(found, c.order, c.compared, "Every pair over the datasets"))
+        blocks.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
     if found.ranks is not None or found.bootstrap is not None:
         blocks.append(ranks_table(found))
     words = [(word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()]
@@ -70,7 +70,7 @@ def _over_folds(c: Comparison) -> list[Any]:
                 f"{decided.get('equivalent', 0)} equivalent."
             )
             if len(texts) <= TABLES:
-                table = pairs_table(found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}")
+                table = beyond_pairs(found, c.folds[dataset].order, measure, f"Every pair over the folds of {where}")
                 tipped = [replace(column, note="", tip=column.note) for column in table.columns]
                 tables.append(replace(table, folded=True, columns=tipped if tables else table.columns))
     more = [f"Tables of {len(texts) - TABLES} more are in the JSON data."] if len(texts) > TABLES else []
@@ -78,7 +78,7 @@ def _over_folds(c: Comparison) -> list[Any]:
     return [Text(texts, "points", title, depth=PAGE), *tables, Text(more, "note", depth=PAGE)] if texts else []
 
 
-def pairs_table(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str) -> Table:
+def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: str, title: str) -> Table:
     """The pairs, the better one by mean rank first, the most certain ones at the top: probabilities, equivalence, planning.
 
     `order` has the methods, best first; `what` is compared.

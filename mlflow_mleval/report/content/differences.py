@@ -28,8 +28,8 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
     tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
     if c.options["control"] is not None:
-        return Section("differences", "Differences", [tests, _diagram(c), pairs_table(c, depth=depth)], found)
-    blocks = [doc.Beside([tests, _diagram(c)], [_matrix(c)]), pairs_table(c, depth=depth, folded=depth > ALWAYS)]
+        return Section("differences", "Differences", [tests, _diagram(c), measure_pairs(c, depth=depth)], found)
+    blocks = [doc.Beside([tests, _diagram(c)], [_matrix(c)]), measure_pairs(c, depth=depth, folded=depth > ALWAYS)]
     return Section("differences", "Differences", blocks, found)
 
 
@@ -161,7 +161,7 @@ def _what(c: Comparison) -> str:
     return c.compared if c.on == FUSED else doc.name(c.on)
 
 
-def pairs_table(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
+def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
     """The pairs, separated ones first; what decides comes right after the difference."""
     shown, test, deciding = c.pairs.head(PAIRS), c.pairwise, c.deciding.test
     what = _what(c)

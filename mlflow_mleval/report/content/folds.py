@@ -71,7 +71,7 @@ def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int])
         doc.Text(sentences(found), title=f"On {name(dataset)}", **at),
         means_table(found, caption=f"Means {where}", key=f"fold-means-{i}", **at),
         *doc.points(found.doubts, "Doubts about these verdicts", **at),
-        pairs_table(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at),
+        fold_pairs(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at),
     ]
     if len(found.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
@@ -186,7 +186,7 @@ def means_table(found: FoldComparison, **options: Any) -> Table:
     return Table(columns, len(found.methods), things="methods", **options)
 
 
-def pairs_table(found: FoldComparison, **options: Any) -> Table:
+def fold_pairs(found: FoldComparison, **options: Any) -> Table:
     """The pairs, the better method by mean rank first: separated ones first, then by p-value."""
     total, shown = len(found.ordered_pairs), found.ordered_pairs.head(PAIRS)
     apart = np.where(shown["pvalue"].isna(), "not tested", np.where(shown["significant"], "yes", "no"))

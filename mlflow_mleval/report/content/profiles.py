@@ -53,7 +53,7 @@ def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
     blocks: list[Any] = [Text(sentences(found), role="flow", **at)]
     blocks += doc.points([*found.warnings, *_missing(found)], "Doubts", most=NOTES, **at)
     if len(found.ratios):
-        pairs = pairs_table(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
+        pairs = profile_pairs(found) if len(datasets) > 1 else dataset_table(found, datasets[0])
         pairs = replace(pairs, title="", caption="Who is ahead where along the loss profiles", key="profiles", **at)
         blocks += [Text((), title="Every pair", depth=PAGE), pairs]
     strips = [_strips(found)] if len(datasets) > 1 and len(found.ratios) else []
@@ -303,7 +303,7 @@ def words(found: ProfileComparison) -> list[tuple[str, str]]:
     return [(word, text.format(symbol=symbol, alpha=alpha)) for word, text in said if word not in idle]
 
 
-def pairs_table(found: ProfileComparison) -> Table:
+def profile_pairs(found: ProfileComparison) -> Table:
     """One row a pair over the datasets."""
     frame, symbol = found.pair_patterns, SYMBOLS[found.options["family"]]
     shown = frame.head(PAIRS)

@@ -10,7 +10,7 @@ from mlflow_mleval.report.svg import COLOURS, SIZE, TOP, WIDTH, Scale, Svg, fit,
 ROW, SLANT = 19, -38
 
 
-def bump(ranks: pd.DataFrame, title: str = "Ranking under other choices") -> Svg:
+def bump(ranks: pd.DataFrame) -> Svg:
     """One line a method through its ranks, one column a way of ranking; lines that are ever first are coloured.
 
     `ranks` are methods x ways of ranking, NaN where a method was left out: there its line is broken. The first column orders.
@@ -23,7 +23,8 @@ def bump(ranks: pd.DataFrame, title: str = "Ranking under other choices") -> Svg
     top = 26 + max(text_width(h) for h in heads) * 0.62
     y = Scale(1, len(drawn) + 1, top, top + len(drawn) * ROW)
     words = "; ".join(f"{m}: {', '.join(number(r) for r in row)}" for m, row in order.iterrows())
-    svg = Svg(title, f"Ranks under {', '.join(map(str, ranks.columns))}. {words}.", top + len(drawn) * ROW + 2)
+    words = f"Ranks under {', '.join(map(str, ranks.columns))}. {words}."
+    svg = Svg("Ranking under other choices", words, top + len(drawn) * ROW + 2)
     for i, head in enumerate(heads):
         turned = f"translate({x(i) + 3:.1f} {top - 14:.1f}) rotate({SLANT})"
         svg.text(0, 0, head, "strong" if i == 0 else "muted", transform=turned)
