@@ -384,7 +384,7 @@ def completed(run_id, result, client, experiment="x"):
 
 def test_killed_in_the_middle(client, db):
     script = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); import test_log as t\n"
+        "import os, sys; sys.path.insert(0, sys.argv[1]); import test_runs as t\n"
         "t.runs.write(t.payload({'mleval/last.txt': lambda: os.kill(os.getpid(), 9)}), experiment_name='x')"
     )
     process = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], capture_output=True, text=True)
@@ -398,7 +398,7 @@ def test_killed_in_the_middle(client, db):
 @pytest.mark.parametrize("delay", [0.0, 0.025])
 def test_killed_at_any_time(client, db, delay):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import test_log as t; made = [t.payload(seed=i) for i in range(200)]\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import test_runs as t; made = [t.payload(seed=i) for i in range(200)]\n"
         "print('go', flush=True)\n"
         "for p in made: t.runs.write(p, experiment_name='x')"
     )
