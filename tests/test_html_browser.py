@@ -59,13 +59,13 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 
 @pytest.fixture(scope="module")
 def hostile_page() -> str:
-    return render(nasty(stability=True, n_draws=50), experiments=NASTY)
+    return render(nasty(stability=True, n_resamples=50), experiments=NASTY)
 
 
 @pytest.fixture(scope="module")
 def long_page() -> str:
     study = study_of(9, 14, gap=0.004, names=LONG, measures=("f1", "hamming_loss", "recall"))
-    return render(compare(study, stability=True, n_draws=50))
+    return render(compare(study, stability=True, n_resamples=50))
 
 
 @pytest.mark.parametrize("width", [320, 600, 1400])
@@ -78,7 +78,8 @@ def test_the_page_never_scrolls_sideways(show, hostile_page, long_page, width):
 
 @pytest.mark.parametrize("width", [600, 1400])
 def test_no_label_of_a_figure_is_cut_or_covered(show, long_page, width):
-    thirty = render(compare(study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall")), stability=True, n_draws=20))
+    study = study_of(30, 12, gap=0.002, measures=("f1", "hamming_loss", "recall"))
+    thirty = render(compare(study, stability=True, n_resamples=20))
     for page in (study_page(), long_page, thirty):
         chrome = show(page, width)
         chrome.execute_script(OPEN_ALL)

@@ -39,7 +39,7 @@ CASES = {
     "one measure tested": lambda: published(on="f1", control="BR"),
     "one dataset": lambda: compare(study_of(3, 1)),
     "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
-    "hostile names": lambda: nasty(stability=True, n_draws=20),
+    "hostile names": lambda: nasty(stability=True, n_resamples=20),
 }
 
 

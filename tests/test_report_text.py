@@ -31,7 +31,7 @@ DESIGNS = {name: cache(made) for name, made in {
     "one dataset, one measure": lambda: compare(study_of(3, 1), on="hamming_loss"),
     "folds": lambda: compare(three_methods()),
     "two methods": lambda: compare(study_of(2, 5, measures=("f1",))),
-    "hostile names": lambda: nasty(stability=True, n_draws=20),
+    "hostile names": lambda: nasty(stability=True, n_resamples=20),
 }.items()}  # fmt: skip
 
 

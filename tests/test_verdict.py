@@ -75,7 +75,7 @@ def test_two_methods():
 
 
 def test_two_methods_have_no_third_to_leave_out():
-    found = compare(study_of(2, 7, gap=0.1), stability=True, n_draws=50)
+    found = compare(study_of(2, 7, gap=0.1), stability=True, n_resamples=50)
     assert "absence" not in " ".join(texts(found)) and "stability.leave_one_out" in found.absent
     assert found.stability.leave_one_out is None
 
@@ -117,7 +117,7 @@ def tied(n=6):
 
 
 def test_a_shared_lead():
-    said = texts(compare(tied(), stability=True, n_draws=100))
+    said = texts(compare(tied(), stability=True, n_resamples=100))
     assert said[0].startswith("a and b share the lead of the fused ranking of 4 methods over 6 datasets (mean rank 1.50 each; ")
     assert said[1] == "The evidence separates both from e only (Nemenyi, critical difference 1.91, α = .05)."
     assert said[-1].startswith("Which of them is ahead depends on the weights: first is a under 50% and b under 50% of 100 ")
@@ -150,12 +150,12 @@ def test_given_weights_and_functions():
 
 
 def test_no_policy_to_vary_and_a_policy_that_leaves_the_leader_out():
-    said = " ".join(texts(compare(study_of(4, 8, gap=0.1), stability=True, n_draws=100)))
+    said = " ".join(texts(compare(study_of(4, 8, gap=0.1), stability=True, n_resamples=100)))
     assert "policies" not in said and "policy" not in said
     study = study_of(4, 8, gap=0.1)
     values = study.values.copy()
     values.loc[("d1", "m0")] = np.nan
-    said = " ".join(texts(compare(Study(values, study.directions, "worst"), stability=True, n_draws=100)))
+    said = " ".join(texts(compare(Study(values, study.directions, "worst"), stability=True, n_resamples=100)))
     assert "(not drop-methods, which leaves it out)" in said and "where it falls, m1 leads" in said
 
 
@@ -173,7 +173,7 @@ def test_what_was_left_out_is_counted():
 
 
 def test_a_lead_that_nothing_shakes():
-    said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_draws=100))
+    said = texts(compare(study_of(4, 8, gap=0.1), stability=True, n_resamples=100))
     assert said[-2] == (
         "Its lead survives all 11 other combinations of preference function and weights and the absence of any other method."
     )
@@ -181,7 +181,7 @@ def test_a_lead_that_nothing_shakes():
 
 
 def test_hostile_names_are_cut_and_hold_no_control_characters():
-    said = " ".join(texts(nasty(stability=True, n_draws=50)))
+    said = " ".join(texts(nasty(stability=True, n_resamples=50)))
     assert "\x1b" not in said and "\n" not in said and "x" * 60 not in said
 
 
@@ -219,7 +219,7 @@ def test_a_verdict_holds_in_any_design(n_methods, n_datasets, seed, decimals, ga
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(n_methods=st.integers(3, 6), n_datasets=st.integers(1, 6), seed=st.integers(0, 10_000), gap=st.sampled_from([0.0, 0.01]))
 def test_stability_in_words_agrees_with_its_numbers(n_methods, n_datasets, seed, gap):
-    found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_draws=50)
+    found = compare(study_of(n_methods, n_datasets, gap, seed), stability=True, n_resamples=50)
     leaders = found.leaders
     said = " ".join(texts(found))
     if len(leaders) > 1:
