@@ -4,18 +4,12 @@ Each framework is imported when its callback is first asked for.
 """
 
 from importlib import import_module
-from typing import Any
+
+from mlflow_mleval.lazy import lazily
 
 #: Framework -> the class of its callback.
 CALLBACKS = {"keras": "KerasCallback", "lightning": "LightningCallback", "xgboost": "XGBoostCallback"}
 __all__ = list(CALLBACKS)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in CALLBACKS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(CALLBACKS)}")
-    return getattr(import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name])
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *CALLBACKS})
+__getattr__, __dir__ = lazily(
+    __name__, CALLBACKS, lambda name: getattr(import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name])
+)

@@ -1,10 +1,7 @@
 """The tests by themselves: tables in, results out, as in scipy.stats."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import mlflow_mleval
+from mlflow_mleval.lazy import lazily
 
 NAMES = (
     "bayesian_signed_rank", "bayesian_t", "bonferroni_dunn", "bootstrap_ranks", "equivalence", "five_by_two", "friedman",
@@ -12,13 +9,4 @@ NAMES = (
     "skillings_mack", "wilcoxon_pairs",
 )  # fmt: skip
 __all__ = list(NAMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(NAMES)}")
-    return getattr(mlflow_mleval, name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *NAMES})
+__getattr__, __dir__ = lazily(__name__, NAMES, lambda name: getattr(mlflow_mleval, name))
