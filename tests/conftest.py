@@ -86,6 +86,25 @@ def db(empty_store, tmp_path, monkeypatch, unset) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def plain_store(empty_store, tmp_path_factory) -> Path:
+    """A database file with the 300 runs of plain MLflow that tests/plain_store.py describes; for reading only."""
+    from plain_store import write
+
+    path = tmp_path_factory.mktemp("plain") / "mlflow.db"
+    shutil.copy(empty_store, path)
+    write(path)
+    return path
+
+
+@pytest.fixture
+def plain(plain_store, tmp_path, monkeypatch, unset) -> Path:
+    """The store of `plain_store`, and a working folder; MLflow is set to it."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{plain_store}")
+    monkeypatch.chdir(tmp_path)
+    return plain_store
+
+
 @pytest.fixture
 def client(db):
     """A client of the test's own store."""

@@ -1,0 +1,107 @@
+"""A store as people have it: 300 runs of plain MLflow, with repeated seeds, searches, failures and metrics that some runs lack.
+
+Four experiments, each one dataset; eight models, named by the param `model`, of which each is trained with three to five seeds:
+
+- `lgbm` is searched: each of its runs (one a seed) is a parent without metrics, whose nine children are trials that differ in
+  `lr` and `max_depth`;
+- `xgb` on churn has 24 runs that differ in `lr` and `max_depth` (two seeds each), `rf` on fraud 12 that differ in `max_depth`;
+- `nb` lacks `val_loss` on three of the four datasets;
+- some runs failed, one still runs.
+
+The metrics `test_auc`, `val_auc` and `val_loss` are known to no registry. The rows go straight into the tables: by the client
+they take 25 seconds.
+"""
+
+import itertools
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+from mlflow import MlflowClient
+
+DATASETS = ("churn", "fraud", "spam", "wine")
+#: Mean test_auc less that of the dataset; how much the seeds scatter.
+MODELS = {"logreg": (0.0, 0.001), "nb": (-0.06, 0.002), "knn": (-0.03, 0.002), "tree": (-0.05, 0.008), "rf": (0.02, 0.004),
+          "xgb": (0.035, 0.005), "lgbm": (0.03, 0.004), "mlp": (0.01, 0.012)}  # fmt: skip
+SEARCHED, WITHOUT_LOSS = "lgbm", ("churn", "fraud", "spam")
+RATES, DEPTHS = (0.01, 0.03, 0.1, 0.3), (3, 5, 8)
+#: Candidates: lists of params by (model, dataset).
+GRIDS = {
+    ("xgb", "churn"): [{"lr": lr, "max_depth": d} for lr in RATES for d in DEPTHS],
+    ("rf", "fraud"): [{"max_depth": d} for d in (4, 6, 8, 10, 12, 16)],
+}
+N_RUNS = 300
+
+
+def write(path: Path) -> None:
+    """Add the runs to the SQLite store at `path`."""
+    client = MlflowClient(f"sqlite:///{path}")
+    experiments = {name: client.create_experiment(name) for name in DATASETS}
+    with sqlite3.connect(path) as connection:
+        _Writer(connection, experiments).all()
+    connection.close()
+
+
+class _Writer:
+    def __init__(self, connection: sqlite3.Connection, experiments: dict[str, str]) -> None:
+        self.connection, self.experiments = connection, experiments
+        self.rng = np.random.default_rng(0)
+        self.n_runs = 0
+
+    def all(self) -> None:
+        for at, dataset in enumerate(DATASETS):
+            for k, model in enumerate(MODELS):
+                seeds = range(3 + (at + k) % 3)
+                if model == SEARCHED:
+                    for seed in seeds:
+                        self.search(dataset, model, seed)
+                else:
+                    grid = GRIDS.get((model, dataset))
+                    for seed in range(2) if grid else seeds:
+                        for params in grid or [{}]:
+                            self.trained(dataset, model, {"seed": seed, **params})
+        failures = itertools.cycle(itertools.product(MODELS, DATASETS))
+        self.run("wine", {"model": "mlp", "seed": 9}, {}, status="RUNNING")
+        while self.n_runs < N_RUNS:
+            model, dataset = next(failures)
+            self.run(dataset, {"model": model, "seed": 7}, {}, status="FAILED")
+
+    def search(self, dataset: str, model: str, seed: int) -> None:
+        parent = self.run(dataset, {"model": model, "seed": seed}, {})
+        grid = [*itertools.product(RATES, DEPTHS)]
+        for at in self.rng.permutation(len(grid))[:9]:
+            self.trained(dataset, model, {"lr": grid[at][0], "max_depth": grid[at][1]}, parent)
+
+    def trained(self, dataset: str, model: str, params: dict[str, object], parent: str = "") -> None:
+        mean, spread = MODELS[model]
+        mean += 0.8 + 0.03 * DATASETS.index(dataset) - 0.02 * abs(np.log10(params.get("lr", 0.1)) + 1)
+        test, val = self.rng.normal(mean, spread), self.rng.normal(mean + 0.01, spread)
+        metrics = {"test_auc": test, "val_auc": val, "val_loss": 1 - val}
+        if model == "nb" and dataset in WITHOUT_LOSS:
+            del metrics["val_loss"]
+        self.run(dataset, {"model": model, **params}, metrics, parent)
+
+    def run(self, dataset: str, params: dict[str, object], metrics: dict[str, float], parent: str = "",
+            status: str = "FINISHED") -> str:
+        number = self.n_runs = self.n_runs + 1
+        run_id, name, start = f"{number:032x}", f"run-{number}", 1_700_000_000_000 + 60_000 * number
+        tags = {"mlflow.runName": name, "mlflow.user": ("alice", "bob")[number % 2], "mlflow.source.name": "train.py"}
+        if parent:
+            tags["mlflow.parentRunId"] = parent
+        self.insert("runs", [{
+            "run_uuid": run_id, "name": name, "source_type": "LOCAL", "source_name": "train.py", "entry_point_name": "",
+            "user_id": tags["mlflow.user"], "status": status, "start_time": start,
+            "end_time": None if status == "RUNNING" else start + 5000, "source_version": "", "lifecycle_stage": "active",
+            "artifact_uri": f"mlruns/{run_id}/artifacts", "experiment_id": int(self.experiments[dataset]),
+        }])  # fmt: skip
+        for table, content in (("params", params), ("tags", tags)):
+            self.insert(table, [{"key": key, "value": str(value), "run_uuid": run_id} for key, value in content.items()])
+        for table in ("metrics", "latest_metrics"):
+            self.insert(table, [{"key": key, "value": float(value), "timestamp": start, "step": 0, "is_nan": False,
+                                 "run_uuid": run_id} for key, value in metrics.items()])  # fmt: skip
+        return run_id
+
+    def insert(self, table: str, rows: list[dict[str, object]]) -> None:
+        for row in rows:
+            marks = ", ".join("?" * len(row))
+            self.connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
