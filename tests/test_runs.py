@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import io
 import json
+import os
 import re
 import socket
 import socketserver
@@ -28,6 +29,9 @@ from mlflow_mleval.errors import IncomparableRunsError, NoRunsError, StoreError
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import SETS
 from mlflow_mleval.tracking import runs, schema
+
+#: MLEVAL_ATTACK=N kills N times as often, over a time N times as long.
+KILLS = int(os.environ.get("MLEVAL_ATTACK", "1"))
 
 
 def made(n=200, k=6, folds=5, seed=0, **options):
@@ -395,7 +399,7 @@ def test_killed_in_the_middle(client, db):
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.025])
+@pytest.mark.parametrize("delay", np.linspace(0.0, 0.025 * KILLS, 2 * KILLS))
 def test_killed_at_any_time(client, db, delay):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import test_runs as t; made = [t.payload(seed=i) for i in range(200)]\n"
