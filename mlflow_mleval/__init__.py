@@ -48,6 +48,7 @@ _PUBLIC = {
 #: Names that go on working, though they are told elsewhere: in `stats`, in `losses`, or not at all.
 _ALSO = {
     "friedman": "analysis.ranks",
+    "max_t": "analysis.posthoc.max_t",
     "nemenyi": "analysis.posthoc.nemenyi",
     "bonferroni_dunn": "analysis.posthoc.bonferroni_dunn",
     "skillings_mack": "analysis.ranks",

@@ -13,60 +13,62 @@ from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.posthoc.wilcoxon import Wilcoxon
 
 
-class BenjaminiHochberg(Wilcoxon):
-    """Signed ranks with the false discovery rate held, as a module of its own would have it."""
+class Signs(Wilcoxon):
+    """Signed ranks without a correction, as a module of its own would have it."""
 
-    name = asked = key = "benjamini-hochberg"
-    title = "Benjamini–Hochberg"
-    column = sort = "pvalue_benjamini_hochberg"
-    head = "p (BH)"
+    name = asked = key = "plain-ranks"
+    title = "Plain ranks"
+    column = sort = "pvalue_plain_ranks"
+    head = "p (plain)"
     control, always = False, False
 
     def run(self, tested):
-        found = super().run(replace(tested, correction="none"))
-        corrected = stats.false_discovery_control(found.table["pvalue"])
-        return replace(found, table=found.table.assign(pvalue_corrected=corrected, significant=corrected <= tested.alpha))
+        return super().run(replace(tested, correction="none"))
 
     def wording(self, result):
-        return "Benjamini–Hochberg, false discovery rate"
+        return "plain ranks, uncorrected"
 
     def sentence(self, result):
-        return "Wilcoxon's signed ranks with the false discovery rate of Benjamini and Hochberg"
+        return "Plain ranks"
 
 
 @pytest.fixture
 def listed(monkeypatch):
     """The module of the test, and its line in the list."""
-    module = ModuleType("mlflow_mleval.analysis.posthoc.benjamini_hochberg")
-    module.BenjaminiHochberg = BenjaminiHochberg
+    module = ModuleType("mlflow_mleval.analysis.posthoc.plain_ranks")
+    module.Signs = Signs
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    line = ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg")
-    monkeypatch.setattr(posthoc, "_TESTS", (*posthoc._TESTS, line))
+    monkeypatch.setattr(posthoc, "_TESTS", (*posthoc._TESTS, ("plain-ranks", "plain_ranks", "Signs")))
 
 
 def test_a_new_test_is_asked_for_by_name_and_shown_everywhere(listed):
-    found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
-    assert found.decides == "benjamini-hochberg" and found.decision.endswith("Benjamini and Hochberg, as asked.")
-    expected = stats.false_discovery_control(found.pairs["pvalue"])
-    assert found.pairs["pvalue_benjamini_hochberg"].to_numpy() == pytest.approx(expected)
-    assert list(found.pairs.columns[-4:]) == ["pvalue_nemenyi", "pvalue_benjamini_hochberg", "separated", "doubts"]
-    assert set(found.separated) == {
-        (r.method_a, r.method_b) if r.effect_size > 0 else (r.method_b, r.method_a)
-        for r in found.pairs[found.pairs["pvalue_benjamini_hochberg"] <= 0.05].itertuples()
-    }
+    found = compare(study_of(5, 9, gap=0.004), test="plain-ranks")
+    assert found.decides == "plain-ranks" and found.decision == "Plain ranks, as asked."
+    assert found.pairs["pvalue_plain_ranks"].to_list() == found.pairs["pvalue"].to_list()
+    assert {*found.pairs.columns[-3:]} == {"pvalue_plain_ranks", "separated", "doubts"}
     for form in ("table", "json", "csv", "md", "latex", "html"):
-        assert "hochberg" in render(found, form, "pairs").lower(), form
+        assert "plain" in render(found, form, "pairs").lower(), form
 
 
 def test_a_test_that_is_not_asked_for_changes_nothing(listed):
     found = compare(study_of(5, 9, gap=0.004))
-    assert [made.test.name for made in found.posthoc] == ["wilcoxon", "nemenyi"] and found.decides == "wilcoxon"
-    assert "pvalue_benjamini_hochberg" not in found.pairs
+    assert "plain-ranks" not in [made.test.name for made in found.posthoc] and "pvalue_plain_ranks" not in found.pairs
 
 
 def test_a_test_that_does_not_apply_is_refused(listed):
-    with pytest.raises(ValueError, match="'benjamini-hochberg', which needs all pairs"):
-        compare(study_of(4, 9), test="benjamini-hochberg", control="m0")
+    with pytest.raises(ValueError, match="'plain-ranks', which needs all pairs"):
+        compare(study_of(4, 9), test="plain-ranks", control="m0")
+
+
+def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
+    found = compare(study_of(5, 9, gap=0.004), test="benjamini-hochberg")
+    assert found.decides == "benjamini-hochberg"
+    expected = stats.false_discovery_control(found.pairs["pvalue"])
+    assert found.pairs["pvalue_benjamini_hochberg"].to_numpy() == pytest.approx(expected)
+    assert set(found.separated) == {
+        (r.method_a, r.method_b) if r.effect_size > 0 else (r.method_b, r.method_a)
+        for r in found.pairs[found.pairs["pvalue_benjamini_hochberg"] <= 0.05].itertuples()
+    }
 
 
 def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():

@@ -326,7 +326,7 @@ def compare(
         Significance level of every test.
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
-    test : {"auto", "wilcoxon", "nemenyi"}
+    test : {"auto", "wilcoxon", "nemenyi", "max-t", "benjamini-hochberg"}
         Which test decides about pairs. "auto": Wilcoxon's signed ranks where they can reject at all, else Nemenyi (with a
         control Bonferroni-Dunn).
     correction : str
@@ -373,7 +373,8 @@ def compare(
     table, ranks = _tested(fusion, on)
     absent: dict[str, str] = {}
 
-    tests = _tests_over_datasets(Tested(table, ranks, alpha, correction, control), ties, test, absent)
+    tested = Tested(table, ranks, _flows(fusion, on, study), alpha, correction, control, seed)
+    tests = _tests_over_datasets(tested, ties, test, absent)
     said = tests.pop("said")
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
@@ -446,6 +447,22 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         return fusion.phi, fusion.ranks
     study = fusion.study
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
+
+
+def _flows(fusion: Fusion, on: str, study: Study) -> pd.DataFrame:
+    """What is compared as net flows, datasets x methods; NaN where the study before its policy has a gap.
+
+    Of one measure they are those of the V-shape with its default threshold, the measure's range on the dataset.
+    """
+    if on == FUSED:
+        flows, there = fusion.phi, ~pd.DataFrame(False, fusion.phi.index, fusion.phi.columns)
+        for dataset, method in fusion.study.filled:
+            there.loc[dataset, method] = False
+        return flows.where(there)
+    values, _ = _tested(fusion, on)
+    middle = values.sub(values.mean(axis=1), axis=0) * (values.shape[1] / (values.shape[1] - 1))
+    flows = middle.div((values.max(axis=1) - values.min(axis=1)).replace(0, 1), axis=0)
+    return flows.where(study.cells(on).reindex_like(values).notna())
 
 
 def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ _TESTS = (
     ("wilcoxon", "wilcoxon", "Wilcoxon"),
     ("nemenyi", "nemenyi", "Nemenyi"),
     ("nemenyi", "bonferroni_dunn", "BonferroniDunn"),
+    ("max-t", "max_t", "MaxT"),
+    ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg"),
 )
 
 
@@ -22,7 +24,7 @@ def asked_names() -> list[str]:
     """What `compare(test=)` takes.
 
     >>> asked_names()
-    ['auto', 'wilcoxon', 'nemenyi']
+    ['auto', 'wilcoxon', 'nemenyi', 'max-t', 'benjamini-hochberg']
     """
     return ["auto", *dict.fromkeys(asked for asked, _, _ in _TESTS)]
 

@@ -16,15 +16,19 @@ class Tested:
     Attributes
     ----------
     table, ranks : Datasets x methods: what is compared, larger is better, and its ranks, 1 is best.
+    flows : The same as net flows, which datasets measure on one scale; NaN where a method did not finish.
     correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     control : Compare all others with this method only.
+    seed : Of what is random.
     """
 
     table: pd.DataFrame
     ranks: pd.DataFrame
+    flows: pd.DataFrame
     alpha: float
     correction: str
     control: str | None
+    seed: int = 0
 
 
 class Posthoc(ABC):

@@ -1,0 +1,106 @@
+"""Step-down max-T by sign changes of whole datasets: against brute force and scipy, and what it does with gaps and ties."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, max_t
+
+
+def by_definition(values, signs):
+    """Adjusted p-values of all pairs, step by step."""
+    a, b = np.triu_indices(values.shape[1], 1)
+    d = np.nan_to_num(values[:, a] - values[:, b])
+    size = np.sqrt((d**2).sum(axis=0))
+    size[size == 0] = 1
+    seen, drawn = np.abs(d.sum(axis=0)) / size, np.abs(signs @ d) / size
+    order, out, before = np.argsort(-seen, kind="stable"), np.empty(len(a)), 0.0
+    for k, pair in enumerate(order):
+        before = max(before, (drawn[:, order[k:]].max(axis=1) >= seen[pair] - 1e-9).mean())
+        out[pair] = before
+    return out
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(2, 8), m=st.integers(2, 6), decimals=st.sampled_from([0, 1, 12]), gaps=st.booleans(), seed=st.integers(0))
+def test_all_sign_changes_give_the_p_values_of_the_definition(n, m, decimals, gaps, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, m)).round(decimals) + np.arange(m)
+    if gaps:
+        values[rng.random(values.shape) < 0.2] = np.nan
+    found = max_t(values)
+    assert found.exact and found.n_resamples == 2 ** (n - 1) and found.seed is None
+    expected = by_definition(values, np.array([*product([1, -1], repeat=n)]))
+    assert found.table["pvalue_corrected"].to_numpy() == pytest.approx(expected, abs=1e-12)
+    assert (found.table["pvalue"] <= found.table["pvalue_corrected"] + 1e-12).all()
+
+
+def test_two_methods_get_the_p_value_of_scipys_sign_changes():
+    x, y = np.random.default_rng(3).normal(size=(2, 9))
+    theirs = stats.permutation_test((x, y), lambda a, b: abs(np.mean(a - b)), permutation_type="samples", n_resamples=np.inf,
+                                    alternative="greater").pvalue  # fmt: skip
+    assert max_t(np.c_[x, y]).table["pvalue_corrected"].tolist() == pytest.approx([theirs])
+
+
+def test_random_sign_changes_come_near_the_exact_ones_and_repeat():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(16, 5)) + np.linspace(0, 1.5, 5)
+    found, again = max_t(values, seed=4), max_t(values, seed=4)
+    assert (found.exact, found.n_resamples, found.seed) == (False, 10_000, 4)
+    pd.testing.assert_frame_equal(found.table, again.table)
+    signs = np.array([*product([1, -1], repeat=15)])
+    expected = by_definition(values, np.c_[np.ones(len(signs)), signs])
+    assert found.table["pvalue_corrected"].to_numpy() == pytest.approx(expected, abs=0.02)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    values = np.random.default_rng(1).normal(size=(15, 9)) + np.arange(9) / 4
+    whole = max_t(values)
+    monkeypatch.setattr("mlflow_mleval.analysis.posthoc.max_t.PAIRS", 5)
+    monkeypatch.setattr("mlflow_mleval.analysis.posthoc.max_t.CHANGES", 999)
+    pd.testing.assert_frame_equal(max_t(values).table, whole.table)
+
+
+def test_float_noise_is_no_difference():
+    table = pd.DataFrame({"a": [0.1 + 0.2] * 8, "b": [0.3] * 8, "c": [0.1] * 8})
+    found = max_t(table)
+    assert found.table.set_index(["method_a", "method_b"])["pvalue_corrected"].to_dict() == {
+        ("a", "b"): 1.0, ("a", "c"): 2 / 2**8, ("b", "c"): 2 / 2**8,
+    }  # fmt: skip
+    assert found.significant_pairs == [("a", "c"), ("b", "c")]
+
+
+def test_a_pair_goes_by_the_datasets_that_both_finished():
+    table = pd.DataFrame({"a": [3.0] * 7, "b": [2, 2, 2, 2, 2, np.nan, np.nan], "c": [1.0] * 7})
+    found = max_t(table).table.set_index(["method_a", "method_b"])
+    assert found["n"].to_dict() == {("a", "b"): 5, ("a", "c"): 7, ("b", "c"): 5}
+    assert found["mean_difference"].tolist() == [1, 2, 1]
+    assert found.loc[("a", "b"), "pvalue"] == 2 / 2**5 and not found.loc[("a", "b"), "significant"]
+
+
+def test_with_a_control_only_its_pairs_are_compared_and_counted():
+    values = pd.DataFrame(np.random.default_rng(2).normal(size=(10, 4)), columns=[*"abcd"])
+    found = max_t(values, control="c")
+    assert found.table["method_b"].unique().tolist() == ["c"] and found.n_comparisons == 3
+    assert np.isnan(found.pvalues.loc["a", "b"]) and found.pvalues.loc["c", "a"] == found.table["pvalue_corrected"][0]
+    everything = max_t(values).pvalues
+    assert (found.pvalues.loc["c"].drop("c") <= everything.loc["c"].drop("c")).all()
+
+
+def test_no_p_value_is_below_what_the_datasets_allow():
+    assert datasets_needed(0.05) == 6 and datasets_needed(0.0625) == 5
+    best = max_t(pd.DataFrame({f"m{i}": [float(i)] * 6 for i in range(30)}))
+    assert best.smallest_pvalue == 2 / 2**6 == best.table["pvalue_corrected"].max() and best.table["significant"].all()
+
+
+def test_bad_input_is_refused():
+    for values, words in (([[1, 2]], "at least two"), ([[1, np.inf], [1, 2]], "finite"), ([[1, 2], [2, 3]], "`control`")):
+        with pytest.raises(ValueError, match=words):
+            max_t(values, control=7 if "control" in words else None)
+    with pytest.raises(ValueError, match="n_resamples"):
+        max_t([[1, 2], [2, 3]], n_resamples=0)
