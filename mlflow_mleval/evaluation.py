@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -26,8 +27,18 @@ from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.thresholds import predicted
 from mlflow_mleval.reported import Reported
-from mlflow_mleval.validation import binary_matrix, label_threshold, one_of, same_axes, same_shape, score_matrix, unique_names
+from mlflow_mleval.validation import (
+    binary_matrix,
+    column_names,
+    label_threshold,
+    one_of,
+    same_axes,
+    same_shape,
+    score_matrix,
+    unique_names,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +151,7 @@ class Evaluation(Reported):
             return "with this Hamming loss all profiles are the same"
         if sums.score_range is None:
             return "no `y_score` was given"
-        return "it needs scores in [0, 1], and `y_score` reaches from {:.6g} to {:.6g}".format(*sums.score_range)
+        return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -175,10 +186,11 @@ class Evaluation(Reported):
                 f"convention ({self.conventions})"
             )
         if self.threshold == 0.5 and sums.errors is None:
-            found.append(
-                "labels with a score of at least 0.5 were predicted, but the scores reach from {:.6g} to {:.6g}: they are no "
-                "probabilities".format(*sums.score_range)
-            )
+            text = f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
+            found.append(f"{text}: they are no probabilities")
+        soft = None if sums.errors is None or "y_pred" in self.inputs else sums.mean_errors("soft")
+        if soft is not None and (soft == sums.mean_errors("hard")).all():
+            found.append("all scores are 0 or 1, so the ranking measures tell little more than the label sets do")
         return tuple(found)
 
     @property
@@ -275,16 +287,17 @@ def evaluate(
 
     Parameters
     ----------
-    y_true : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
+    y_true : array, data frame (pandas, polars, pyarrow) or scipy.sparse of 0 and 1, shape (N, K)
     y_score : the same of finite numbers, optional
         The larger, the more relevant. The ranking measures need it; the dependence-aware losses need it in [0, 1].
-        Zeros that a sparse matrix does not store are scores of 0.
+        Zeros that a sparse matrix does not store are scores of 0. Integers that are all 0 or 1 give a warning.
     y_pred : the same of 0 and 1, optional
-        Predicted labels. Without it, the labels with ``y_score >= threshold``. One of the two must be given.
+        Predicted labels. Without it, the labels with ``y_score >= threshold``, the threshold being rounded to the type of the
+        scores. One of the two must be given.
     threshold : float or array of shape (K,)
         Not used where ``y_pred`` is given. See `calibrate_threshold`.
     label_names : sequence of K names, optional
-        By default the columns of a DataFrame ``y_true``, else 0..K-1.
+        By default the columns of a data frame ``y_true``, else 0..K-1.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the label names must be classes of it.
     folds : sequence of length N, or one value, optional
@@ -301,7 +314,7 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, DataFrames whose columns
+        Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, data frames whose columns
         or indexes differ, neither ``y_score`` nor ``y_pred``, label names that the hierarchy does not know.
 
     >>> evaluate([[1, 0], [0, 1]], y_pred=[[1, 1], [0, 1]]).measures["micro_precision"].__round__(4)
@@ -319,13 +332,17 @@ def evaluate(
     if not inputs:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or both.")
     n_labels = true.shape[1]
+    if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
+        text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; scores should tell labels apart."
+        warnings.warn(text, stacklevel=2)
     cut = None if pred is not None else label_threshold(threshold, "threshold", n_labels)
     if label_names is None:
-        label_names = y_true.columns if isinstance(y_true, pd.DataFrame) else range(n_labels)
+        own = column_names(y_true)
+        label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
     further, identity = None, None
     if hierarchy is not None:
-        sets = [_indicator(matrix, names, hierarchy) for matrix in (true, _above(score, cut) if pred is None else pred)]
+        sets = [_indicator(matrix, names, hierarchy) for matrix in (true, predicted(score, cut) if pred is None else pred)]
         further, identity = _hierarchical(*sets, hierarchy, hierarchy_options)
     elif hierarchy_options:
         raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
@@ -364,18 +381,21 @@ def evaluate_hierarchical(
     Raises
     ------
     ValueError, TypeError
-        Unknown classes, different numbers of instances, no instance, options out of range.
+        Unknown classes, different numbers of instances, two Series with different indexes, no instance, options out of range.
 
     >>> h = Hierarchy([("animal", "cat"), ("animal", "dog")])
     >>> evaluate_hierarchical([["cat"], ["dog"]], [["dog"], ["dog"]], h).measures["h_f1"]
     0.75
     """
+    same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got {sets[1].shape[0]}.")
     further, identity = _hierarchical(*sets, h, hierarchy_options)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
+    if rows is not None and isinstance(true_sets, pd.Series):
+        rows.index = true_sets.index
     return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows, taxonomy=h, instance_truth=truth)
 
 
@@ -483,15 +503,10 @@ def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]
     if unknown := [name for name in options if name not in hierarchical.OPTIONS]:
         raise TypeError(f"an option of a hierarchy must be one of {', '.join(hierarchical.OPTIONS)}, got {unknown[0]!r}.")
     options = {**hierarchical.OPTIONS, **options}
-    options["measures"] = options["measures"] and list(options["measures"])
+    if options["measures"] is not None:
+        options["measures"] = [options["measures"]] if isinstance(options["measures"], str) else list(options["measures"])
     table = hierarchical.instance_measures(true, pred, h, **options)
     return {name: table[name].to_numpy() for name in table}, {"hierarchy": h.digest, **options}
-
-
-def _above(score: Any, cut: Any) -> sparse.csr_array:
-    """Where the scores reach the threshold, made row by row: dense, it could be larger than the scores."""
-    blocks = (score[i : i + 1024] for i in range(0, score.shape[0], 1024))
-    return sparse.vstack([sparse.csr_array((b.toarray() if sparse.issparse(b) else b) >= cut) for b in blocks], format="csr")
 
 
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:

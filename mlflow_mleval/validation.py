@@ -48,9 +48,15 @@ def matrix_shape(value: Any, name: str) -> Any:
         raise TypeError(f"`{name}` must be an array without a mask, got a masked array. Fill or drop the masked cells.")
     else:
         try:
-            array = np.asarray(value)
+            array = None if _is_by_label(value) else np.asarray(value)
         except ValueError:
             raise ValueError(f"`{name}` must be a matrix N x K, got rows of different lengths. {_SETS_HINT}") from None
+        if array is None:
+            raise ValueError(
+                f"`{name}` must be a matrix N x K, got a list of {len(value)} arrays, the first of shape {value[0].shape}: what "
+                "`predict_proba` gives for several outputs, the classes of one label in each. Pass the probabilities of class 1, "
+                f"np.column_stack([p[:, 1] for p in {name}]); where a label has one class only, they are 0 or 1 throughout."
+            )
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind not in "buif":
@@ -103,21 +109,42 @@ def same_shape(value: NDArray[Any], name: str, other: NDArray[Any], other_name: 
         raise ValueError(f"{got} Rows are instances and columns are labels in both.")
 
 
+def column_names(value: Any) -> pd.Index | None:
+    """The columns of a data frame, of pandas, polars, pyarrow or another library; None of what has none."""
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        return None
+    names = getattr(value, "column_names", None)  # pyarrow, whose `columns` are the data
+    names = getattr(value, "columns", None) if names is None else names
+    return names if isinstance(names, pd.Index) else pd.Index(names, tupleize_cols=False) if isinstance(names, list) else None
+
+
+def same_columns(value: Any, name: str, other: Any, other_name: str) -> None:
+    """Raise ValueError unless two data frames name their columns alike; other matrices have no names and pass."""
+    _same_names(column_names(value), column_names(other), "columns", name, other_name)
+
+
 def same_axes(value: Any, name: str, other: Any, other_name: str) -> None:
-    """Raise ValueError unless two DataFrames agree in columns and index; other matrices have none and pass.
+    """Raise ValueError unless two data frames, or two Series, agree in columns and index; what has none passes.
 
     By position their cells would be mixed up.
     """
-    if not (isinstance(value, pd.DataFrame) and isinstance(other, pd.DataFrame)):
+    same_columns(value, name, other, other_name)
+    if isinstance(value, (pd.DataFrame, pd.Series)) and isinstance(other, (pd.DataFrame, pd.Series)):
+        _same_names(value.index, other.index, "index", name, other_name)
+
+
+def _same_names(mine: pd.Index | None, theirs: pd.Index | None, axis: str, name: str, other_name: str) -> None:
+    if mine is None or theirs is None or mine.equals(theirs):
         return
-    for axis, mine, theirs in (("columns", value.columns, other.columns), ("index", value.index, other.index)):
-        if not mine.equals(theirs):
-            wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
-            raise ValueError(
-                f"`{name}` must have the {axis} of `{other_name}` in the same order, got {mine[wrong[0]]!r} where "
-                f"`{other_name}` has {theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). Reorder it, or pass "
-                f"`{name}.to_numpy()` if the order is right."
-            )
+    if len(mine) != len(theirs):
+        raise ValueError(f"`{name}` must have the {axis} of `{other_name}`, got {len(mine)} instead of {len(theirs)} of them.")
+    wrong = [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+    if wrong:
+        raise ValueError(
+            f"`{name}` must have the {axis} of `{other_name}` in the same order, got {mine[wrong[0]]!r} where `{other_name}` has "
+            f"{theirs[wrong[0]]!r} ({len(wrong)} of {len(mine)} differ). Reorder it, or pass `{name}.to_numpy()` if the order is "
+            "right."
+        )
 
 
 def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) -> tuple[Hashable, ...]:
@@ -158,6 +185,10 @@ def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | NDArr
 
 
 _SETS_HINT = "For sets of label names, make a matrix first: sklearn.preprocessing.MultiLabelBinarizer."
+
+
+def _is_by_label(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(getattr(part, "ndim", 0) == 2 for part in value)
 
 
 def _from_objects(array: NDArray[Any], name: str) -> NDArray[np.float64]:

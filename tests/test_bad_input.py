@@ -130,3 +130,92 @@ def test_class_sets(arguments, kind, message):
     h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
     with pytest.raises(kind, match=message):
         mleval.evaluate_hierarchical(*arguments, h)
+
+
+# ---- types and names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_flat_and_hierarchical_parts_compare_in_the_type_of_the_scores(kind):
+    h = mleval.Hierarchy([("r", "a"), ("r", "b")])
+    y, s = np.array([[1, 0], [1, 1]]), np.array([[0.7, 0.2], [0.7, 0.7]]).astype(kind)
+    for scores in (s, sparse.csr_array(s)) if kind in (np.float32, np.float64) else (s,):
+        for threshold in (0.7, [0.7, 0.7]):
+            ev = mleval.evaluate(y, scores, threshold=threshold, label_names=["a", "b"], hierarchy=h)
+            assert ev.measures["subset_accuracy"] == ev.measures["exact_match"] == 1
+
+
+def test_large_integers_are_no_ties():
+    y, top = [[1, 0]], 2**53
+    for s in (np.array([[top + 1, top]]), np.array([[top + 1, top]], np.uint64), np.array([[-top, -top - 1]])):
+        ev = mleval.evaluate(y, s, threshold=float(top + 2))
+        assert ev.measures["ranking_loss"] == 0 and ev.measures["average_precision"] == 1
+        assert ev.measures["one_error"] == 0 and ev.statistics["cardinality_pred"] == 0
+    ends = np.array([[np.iinfo(np.int64).max, np.iinfo(np.int64).min]])
+    for threshold, reached in ((2.0**63, 0), (-(2.0**63), 2), (np.inf, 0), (-np.inf, 2), (2.0**62, 1)):
+        assert mleval.evaluate(y, ends, threshold=threshold).statistics["cardinality_pred"] == reached
+    close = np.array([[1 + np.finfo(np.longdouble).eps, 1]], np.longdouble)
+    assert mleval.evaluate(y, close).measures["ranking_loss"] == (close[0, 0] == close[0, 1])
+
+
+def test_predictions_given_as_scores_are_doubted():
+    with pytest.warns(UserWarning, match="`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`"):
+        ev = mleval.evaluate(Y, Y)
+    assert ev.warnings[-1].startswith("all scores are 0 or 1")
+    assert mleval.evaluate(Y, Y.astype(float)).warnings == ev.warnings  # of a tree, perhaps
+    assert not mleval.evaluate(Y, np.clip(Y, 0.1, 1)).warnings
+
+
+def test_a_range_shows_that_it_leaves_the_unit_interval():
+    absent = mleval.evaluate(Y, np.where(Y, 1.0000001, 0.2)).absent["soft_hamming_loss"]
+    assert absent == "it needs scores in [0, 1], and `y_score` reaches from 0.2 to 1.0000001"
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_list_of_predict_proba_is_named(width):
+    by_label = [np.full((2, 2), 0.5), np.full((2, width), 0.5)]  # one column where a label has one class
+    with pytest.raises(ValueError, match=r"`y_score` must be a matrix N x K, got a list of 2 arrays, the first of shape \(2, "
+                                         r"2\): what `predict_proba` gives .* np.column_stack\(\[p\[:, 1\] for p in y_score\]\)"):
+        mleval.evaluate([[1, 0], [0, 1]], by_label)
+
+
+@pytest.fixture(params=["polars", "pyarrow"])
+def frame(request):
+    """Makes a data frame of another library from a dict of columns."""
+    if request.param == "polars":
+        return pytest.importorskip("polars").DataFrame
+    return pytest.importorskip("pyarrow").table
+
+
+def test_frames_of_other_libraries_keep_their_names(frame):
+    y, s = ({c: m[:, j] for j, c in enumerate("abc")} for m in (Y, S))
+    expected = mleval.evaluate(pd.DataFrame(y), pd.DataFrame(s))
+    permuted = {c: s[c] for c in "bac"}
+    for truth in (frame(y), pd.DataFrame(y)):
+        ev = mleval.evaluate(truth, frame(s))
+        assert ev.label_names == ("a", "b", "c") and ev.measures == expected.measures
+        with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order, got 'b' where .*"):
+            mleval.evaluate(truth, frame(permuted))
+    with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order"):
+        mleval.evaluate(frame(y), pd.DataFrame(permuted))
+    with pytest.raises(ValueError, match="`y_score` must have the columns of `y_true` in the same order"):
+        mleval.calibrate_threshold(frame(y), frame(permuted))
+
+
+def test_series_of_class_sets_must_agree():
+    h = mleval.Hierarchy([("r", "c"), ("r", "d"), ("r", "e")])
+    true = pd.Series([["c"], ["d"]], index=["i", "j"])
+    ev = mleval.evaluate_hierarchical(true, true.copy(), h)
+    assert ev.measures["exact_match"] == 1 and ev.instances.index.tolist() == ["i", "j"]
+    with pytest.raises(ValueError, match="`pred_sets` must have the index of `true_sets` in the same order, got 'j' where .*"):
+        mleval.evaluate_hierarchical(true, true[::-1], h)
+    with pytest.raises(ValueError, match="`pred_sets` must have the index of `true_sets`, got 1 instead of 2 of them"):
+        mleval.evaluate_hierarchical(true, true[:1], h)
+    assert mleval.evaluate_hierarchical(true, true[::-1].tolist(), h).measures["exact_match"] == 0
+
+
+def test_one_family_may_be_named_by_itself():
+    h = mleval.Hierarchy([("r", "c"), ("r", "d")])
+    one, several = (mleval.evaluate_hierarchical([["c"]], [["d"]], h, measures=m) for m in ("set", ["set"]))
+    assert one.measures == several.measures and one.hierarchy == several.hierarchy
+    assert mleval.merge([one, several]).absent["gie"] == "it was not asked for"

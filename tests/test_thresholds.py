@@ -31,31 +31,31 @@ def problems(draw):
 def test_no_threshold_comes_closer(problem):
     s, y = problem
     n, m = len(s), len(y)
-    assert (s >= calibrate_threshold(s, y)).sum() == predicted_by_search(s.ravel(), y.sum() * n / m)
-    own = calibrate_threshold(s, y, per_label=True)
+    assert (s >= calibrate_threshold(y, s)).sum() == predicted_by_search(s.ravel(), y.sum() * n / m)
+    own = calibrate_threshold(y, s, per_label=True)
     for j in range(s.shape[1]):
         assert (s[:, j] >= own[j]).sum() == predicted_by_search(s[:, j], y[:, j].sum() * n / m)
 
 
 def test_the_threshold_lies_half_way():
-    assert calibrate_threshold([[0.2, 0.6]], [[1, 0]]) == pytest.approx(0.4)
-    assert calibrate_threshold([[0.2, 0.6]], [[1, 1]]) == 0.2
-    assert calibrate_threshold([[0.2, 0.6]], [[0, 0]]) == np.nextafter(0.6, 1)
+    assert calibrate_threshold([[1, 0]], [[0.2, 0.6]]) == pytest.approx(0.4)
+    assert calibrate_threshold([[1, 1]], [[0.2, 0.6]]) == 0.2
+    assert calibrate_threshold([[0, 0]], [[0.2, 0.6]]) == np.nextafter(0.6, 1)
 
 
 def test_tied_scores_stand_or_fall_together():
     """Two of three equal scores are wanted: three are closer than none."""
     s = np.full((1, 3), 0.5)
-    assert (s >= calibrate_threshold(s, [[1, 1, 0]])).all()
-    assert not (s >= calibrate_threshold(s, [[1, 0, 0]])).any()
+    assert (s >= calibrate_threshold([[1, 1, 0]], s)).all()
+    assert not (s >= calibrate_threshold([[1, 0, 0]], s)).any()
 
 
 def test_evaluate_takes_both_kinds():
     rng = np.random.default_rng(0)
     s, y = rng.random((200, 5)), rng.random((200, 5)) < [0.1, 0.2, 0.3, 0.5, 0.9]
-    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(s, y))
+    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(y, s))
     assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
-    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(s, y, per_label=True))
+    ev = mleval.evaluate(y, s, threshold=calibrate_threshold(y, s, per_label=True))
     assert (ev.labels.support == ev.labels.predicted).all()
 
 
@@ -63,12 +63,28 @@ def test_sparse_scores_count_zeros():
     rng = np.random.default_rng(1)
     s, y = rng.random((30, 6)) * (rng.random((30, 6)) < 0.3), rng.random((30, 6)) < 0.2
     for per_label in (False, True):
-        found = calibrate_threshold(sparse.csr_array(s), y, per_label=per_label)
-        np.testing.assert_array_equal(found, calibrate_threshold(s, y, per_label=per_label))
+        found = calibrate_threshold(y, sparse.csr_array(s), per_label=per_label)
+        np.testing.assert_array_equal(found, calibrate_threshold(y, s, per_label=per_label))
 
 
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="`y_true` must have the 2 labels of `y_score`, got 3"):
-        calibrate_threshold([[0.1, 0.2]], [[0, 1, 0]])
+        calibrate_threshold([[0, 1, 0]], [[0.1, 0.2]])
     with pytest.raises(ValueError, match="nan in row 0, column 1"):
-        calibrate_threshold([[0.1, np.nan]], [[0, 1]])
+        calibrate_threshold([[0, 1]], [[0.1, np.nan]])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_thresholds_between_neighbours_of_a_narrow_type(kind):
+    low, middle = kind(0.7), np.nextafter(kind(0.7), kind(1))
+    s = np.array([[low, middle], [middle, np.nextafter(middle, kind(1))]])
+    for wanted in ([[1, 1], [1, 0]], [[1, 0], [0, 0]], [[0, 0], [0, 0]]):
+        ev = mleval.evaluate(wanted, s, threshold=calibrate_threshold(wanted, s))
+        assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
+
+
+def test_the_former_order_works_with_a_warning():
+    s, y = [[0.2, 0.6]], [[1, 0]]
+    with pytest.warns(DeprecationWarning, match="`calibrate_threshold` takes `y_true` before `y_score` now, as `evaluate` does"):
+        assert calibrate_threshold(s, y) == calibrate_threshold(y, s)
+    assert calibrate_threshold(y_score=s, y_true=y) == calibrate_threshold(y, s)

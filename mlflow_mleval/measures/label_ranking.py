@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,6 +55,14 @@ def ranking_measures(
         "ranking_loss": misplaced / np.maximum(count * (k - count), 1),
         "average_precision": np.where(some, precision, np.nan if stable else 1.0),
     }
+
+
+def ordered_floats(scores: NDArray[Any]) -> NDArray[np.float64]:
+    """The scores as float64 in the same order, ties as ties: those that it would round are numbered instead."""
+    exact = scores.dtype.kind == "b" or scores.dtype.itemsize < 8 or scores.dtype == float
+    if not exact and scores.dtype.kind in "ui":
+        exact = int(scores.max()) <= 2**53 and int(scores.min()) >= -(2**53)
+    return (scores if exact else np.unique(scores, return_inverse=True)[1].reshape(scores.shape)).astype(float, "C", copy=False)
 
 
 def _keys(true: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -13,7 +13,8 @@ from scipy import sparse
 
 from mlflow_mleval.measures.digests import added, row_digests, together
 from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
-from mlflow_mleval.measures.label_ranking import ranking_measures
+from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures
+from mlflow_mleval.measures.thresholds import reached
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
@@ -72,6 +73,12 @@ class Sums:
         return np.cumsum(self.wrong[:0:-1])[::-1] / self.n  # the i-th largest error is 1 where at least i labels are wrong
 
     @property
+    def reach(self) -> str:
+        """From where to where the scores reach, with the digits that it takes to see that they leave [0, 1]."""
+        shown = (v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}" for v in self.score_range)
+        return "from {} to {}".format(*shown)
+
+    @property
     def by_column(self) -> dict[str, float]:
         """Sum of each column over instances."""
         return dict(zip(self.columns, self.totals.sum(axis=0).tolist(), strict=True))
@@ -115,15 +122,14 @@ def sum_rows(
         if not sets_only:
             t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
         if s is not None:
-            s = s.astype(float, order="C", copy=False)
-            ranking[:, at] = list(ranking_measures(t, s, conventions).values())
+            ranking[:, at] = list(ranking_measures(t, ordered_floats(s), conventions).values())
             low, high = min(low, s.min()), max(high, s.max())
             if low >= 0 and high <= 1:
-                e = np.abs(s - t)
+                e = np.abs(np.subtract(s, t, dtype=float))
                 e.sort(axis=1)
                 errors += e.sum(axis=0)
                 ends[:, at] = e.mean(axis=1), e[:, -1]
-        by_instance[:, at], counted = overlap(t, s >= threshold if p is None else p)
+        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
         by_label += counted
     shared, predicted, relevant = by_instance
     values = example_measures(by_instance, n_labels, conventions) if flat else {}

@@ -1,17 +1,47 @@
-"""Thresholds on scores that predict as many labels as there are in truth."""
+"""Thresholds on scores: which scores reach them, and those that predict as many labels as there are in truth."""
 
 from __future__ import annotations
 
+import warnings
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.validation import binary_matrix, score_matrix
+from mlflow_mleval.validation import binary_matrix, same_columns, score_matrix
 
 
-def calibrate_threshold(y_score: Any, y_true: Any, *, per_label: bool = False) -> float | NDArray[np.float64]:
+def reached(scores: NDArray[Any], threshold: Any) -> NDArray[np.bool_]:
+    """Where scores N x K reach a threshold, one number or one for each label, as the type of the scores tells numbers apart.
+
+    >>> reached(np.float32([[0.7, 0.69]]), 0.7)  # float32(0.7) is less than 0.7
+    array([[ True, False]])
+    >>> reached(np.array([[2**53 + 1, 2**53]]), 2.0**53 + 2)  # as float64, the first would be rounded up
+    array([[False, False]])
+    """
+    cut = np.asarray(threshold, float)
+    if scores.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return scores >= cut.astype(scores.dtype)
+    if scores.dtype.kind == "b":
+        return scores >= cut
+    span = np.iinfo(scores.dtype)
+    known = cut.ravel().tolist()  # Python compares a float with an integer exactly
+    whole = [span.max if t > span.max else span.min if t < span.min else ceil(t) for t in known]
+    possible = np.reshape([t <= span.max for t in known], cut.shape)
+    return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
+
+
+def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
+    """Where the scores reach the threshold, made some rows at a time: dense, it could be larger than sparse scores."""
+    blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
+    blocks = (b.toarray() if sparse.issparse(b) else b for b in blocks)
+    return sparse.vstack([sparse.csr_array(reached(b, threshold)) for b in blocks], format="csr")
+
+
+def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -> float | NDArray[np.float64]:
     """The threshold at which as many labels are predicted as are true.
 
     Read et al.'s PCut calibration, used by Madjarov et al. 2012: the label cardinality of ``y_score >= threshold`` is
@@ -19,10 +49,10 @@ def calibrate_threshold(y_score: Any, y_true: Any, *, per_label: bool = False) -
 
     Parameters
     ----------
-    y_score : array, pandas.DataFrame or scipy.sparse of finite numbers, shape (N, K)
-        Scores of any range.
-    y_true : the same of 0 and 1, shape (M, K)
+    y_true : array, data frame or scipy.sparse of 0 and 1, shape (M, K)
         The truth whose cardinality is to be met, usually that of the training instances. M need not be N.
+    y_score : the same of finite numbers, shape (N, K)
+        Scores of any range.
     per_label : bool
         One threshold a label, at which the label is predicted as often as it is true.
 
@@ -36,15 +66,21 @@ def calibrate_threshold(y_score: Any, y_true: Any, *, per_label: bool = False) -
     Raises
     ------
     ValueError, TypeError
-        Not matrices of numbers, different numbers of labels, a score that is NaN or infinite, a truth other than 0 or 1.
+        Not matrices of numbers, different numbers or names of labels, a score that is NaN or infinite, a truth other than 0 or
+        1. The former order, ``(y_score, y_true)``, works with a DeprecationWarning where the values tell it.
 
     >>> y_score = [[1.0, 0.75, 0.125], [0.75, 0.25, 0.0]]
-    >>> calibrate_threshold(y_score, [[1, 0, 0], [1, 1, 0]])
+    >>> calibrate_threshold([[1, 0, 0], [1, 1, 0]], y_score)
     0.5
-    >>> calibrate_threshold(y_score, [[1, 0, 0], [1, 1, 1]], per_label=True)
+    >>> calibrate_threshold([[1, 0, 0], [1, 1, 1]], y_score, per_label=True)
     array([0.75  , 0.5   , 0.0625])
     """
+    if not _binary(y_true) and _binary(y_score):
+        text = "`calibrate_threshold` takes `y_true` before `y_score` now, as `evaluate` does."
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        y_true, y_score = y_score, y_true
     score, true = score_matrix(y_score, "y_score"), binary_matrix(y_true, "y_true")
+    same_columns(y_score, "y_score", y_true, "y_true")
     n, k = score.shape
     if true.shape[1] != k:
         raise ValueError(f"`y_true` must have the {k} labels of `y_score`, got {true.shape[1]}.")
@@ -54,20 +90,29 @@ def calibrate_threshold(y_score: Any, y_true: Any, *, per_label: bool = False) -
     return np.array([_threshold(_dense(score[:, [j]]).ravel(), wanted[j]) for j in range(k)])
 
 
-def _threshold(scores: NDArray[np.float64], wanted: float) -> float:
-    """The threshold that as nearly as possible ``wanted`` of the scores reach."""
+def _binary(matrix: Any) -> bool:
+    try:
+        binary_matrix(matrix, "matrix")
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _threshold(scores: NDArray[Any], wanted: float) -> float:
+    """The threshold that as nearly as possible ``wanted`` of the scores reach; a number of their own type."""
     place = min(max(int(np.ceil(wanted)), 1), len(scores))
     at = np.partition(scores, len(scores) - place)[len(scores) - place]
     # Thresholds up to `at` are reached by at least `place` scores, those above it by fewer: the best count is one of these two.
     above, below = scores[scores > at], scores[scores < at]
     fewer, more = len(above), len(scores) - len(below)
     if wanted - fewer <= more - wanted:
-        low, high = at, above.min() if fewer else np.nextafter(at, np.inf)
+        low, high = at, above.min() if fewer else np.nextafter(at, at.dtype.type(np.inf))
     else:
         low, high = below.max() if len(below) else at, at
     middle = low / 2 + high / 2
     return float(middle if low < middle <= high else high)
 
 
-def _dense(block: Any) -> NDArray[np.float64]:
-    return (block.toarray() if sparse.issparse(block) else block).astype(float, copy=False)
+def _dense(block: Any) -> NDArray[Any]:
+    block = block.toarray() if sparse.issparse(block) else block
+    return block if block.dtype.kind == "f" else block.astype(float)
