@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from mlflow_mleval.analysis.promethee import PREFERENCES, entropy_weights, promethee
+from mlflow_mleval.analysis.promethee import PREFERENCES, entropy_weights, flows_by_measure, promethee
 
 
 @pytest.fixture
@@ -251,3 +251,19 @@ def test_errors_name_the_offender(table, options, message):
 def test_several_constant_measures_are_named_in_one_sentence():
     table = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 1.0], "c": [3.0, 3.0]}, index=["x", "y"])
     assert promethee(table, weights="equal").warnings[0].startswith("'b', 'c' each have the same value for every method")
+
+
+def test_a_method_less_is_as_without_it(stations):
+    """Also where a measure differs no more without the method, and where one never did."""
+    options = {key: stations[key] for key in ("preference", "minimize", "s")}
+    first = stations["table"].astype(float)
+    second = first.assign(staff=80.0, cost=[1, 0, 0, 0, 0, 0], safety=[1, 0, 0, 0, 0, 0], upkeep=[1, 0, 1, 0, 1, 0])
+    matrices = np.stack([first, second])
+    flows = flows_by_measure(matrices, first.index, first.columns, **options)
+    for i in range(len(first)):
+        got = flows.without(i).weigh()
+        for k, matrix in enumerate((first, second)):
+            alone, found = promethee(matrix.drop(index=i + 1), **options), got.result(k)
+            pd.testing.assert_frame_equal(found.flows, alone.flows, rtol=0, atol=1e-12)
+            pd.testing.assert_frame_equal(found.unicriterion, alone.unicriterion, rtol=0, atol=1e-12)
+            pd.testing.assert_frame_equal(found.thresholds, alone.thresholds)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from mlflow_mleval.analysis import unicriterion as flows
-from mlflow_mleval.analysis.unicriterion import tied_ranks, unicriterion_flows
+from mlflow_mleval.analysis.unicriterion import stacked_flows, tied_ranks, unicriterion_flows
 
 FUNCTIONS = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
 
@@ -57,6 +57,17 @@ def test_decimal_data(data, function):
     x, q, p = data
     got, expected = unicriterion_flows(x, function, q, p, p / 2), dense(x, function, q, p, p / 2)
     assert close(got, expected)
+    stacked = stacked_flows(np.stack([x, -x]), function, *np.repeat([[q], [p], [p / 2]], 2, axis=1))
+    assert close([flow[0] for flow in stacked], expected) and close([flow[1] for flow in stacked], expected[::-1])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_rows_of_many_methods_as_one_by_one(function, monkeypatch):
+    values, limits = np.random.default_rng(0).integers(0, 30, (7, 12)) / 10, np.repeat([[0.2], [0.5], [0.3]], 7, axis=1)
+    monkeypatch.setattr(flows, "CELLS", 300)
+    few = stacked_flows(values, function, *limits)
+    monkeypatch.setattr(flows, "FEW_METHODS", 11)
+    assert close(few, stacked_flows(values, function, *limits))
 
 
 reals = st.floats(-1e6, 1e6, allow_nan=False, allow_subnormal=False)

@@ -227,14 +227,13 @@ class Comparison(Reported):
     @cached_property
     def by_dataset(self) -> pd.DataFrame:
         """One row a dataset and method, in the order of the ranking of that dataset."""
-        parts = []
-        for dataset, result in self.fusion.results.items():
-            part = result.flows[["rank", *FLOWS]].sort_values("rank", kind="stable")
-            part = part.assign(tested_rank=self.ranks.loc[dataset], tested_value=self.table.loc[dataset])
-            part.insert(0, "method", part.index)
-            part.insert(0, "dataset", dataset)
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True)
+        flows, datasets = self.fusion.flows, self.ranks.index
+        methods = flows.by_measure.methods
+        columns = {"rank": flows.ranks, "phi_plus": flows.plus, "phi_minus": flows.minus, "phi": flows.phi}
+        columns |= {"tested_rank": self.ranks[methods].to_numpy(), "tested_value": self.table[methods].to_numpy()}
+        order = np.argsort(flows.ranks, axis=1, kind="stable")
+        sorted_columns = {name: np.take_along_axis(values, order, axis=1).ravel() for name, values in columns.items()}
+        return pd.DataFrame({"dataset": datasets.repeat(len(methods)), "method": methods[order.ravel()], **sorted_columns})
 
     @property
     def partial_order(self) -> pd.DataFrame:
@@ -245,8 +244,8 @@ class Comparison(Reported):
     @property
     def mean_flows(self) -> pd.DataFrame:
         """Net flow by each measure alone, averaged over datasets: methods x measures."""
-        results = self.fusion.results.values()
-        return sum(result.unicriterion for result in results) / len(results)
+        by = self.fusion.flows.by_measure
+        return pd.DataFrame((by.up - by.down).mean(axis=0).T, by.methods, by.measures)
 
     @property
     def plane(self) -> Gaia | None:

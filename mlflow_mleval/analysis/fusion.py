@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from mlflow_mleval.analysis.promethee import Preference, PrometheeResult, Threshold, Weights, promethee
-from mlflow_mleval.analysis.unicriterion import tied_ranks
+from mlflow_mleval.analysis.promethee import (
+    FlowsByMeasure,
+    Preference,
+    PrometheeResult,
+    Threshold,
+    WeighedFlows,
+    Weights,
+    can_be_fused,
+    checked,
+    flows_by_measure,
+)  # fmt: skip
+from mlflow_mleval.analysis.unicriterion import Array, tied_ranks
 from mlflow_mleval.naming import SHOWN
 from mlflow_mleval.study import Study
 
@@ -25,20 +34,25 @@ class Fusion:
         phi_plus, phi_minus, phi (means over datasets).
     ranks, phi : Datasets x methods: PROMETHEE II rank and net flow.
     weights : Datasets x measures.
-    results : By dataset.
     study : The study with its policy for missing values applied.
     options : preference, weights, p, q, s, drop_constant as chosen. Thresholds that are None were set per dataset.
     warnings : Those of the results, each with the datasets it concerns.
+    flows : The flows of all datasets in arrays, datasets and methods in the order of the study.
     """
 
     ranking: pd.DataFrame
     ranks: pd.DataFrame
     phi: pd.DataFrame
     weights: pd.DataFrame
-    results: dict[str, PrometheeResult]
     study: Study
     options: dict[str, Any]
     warnings: tuple[str, ...]
+    flows: WeighedFlows = field(repr=False)
+
+    @property
+    def results(self) -> Mapping[str, PrometheeResult]:
+        """What PROMETHEE says by dataset, each made when it is asked for."""
+        return _Results(self.flows, {name: i for i, name in enumerate(self.ranks.index)})
 
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study, such as this one with fewer measures or methods.
@@ -74,25 +88,56 @@ def fuse(
     elif not isinstance(weights, str | Mapping) and len(weights) == len(study.measures):
         weights = dict(zip(study.measures, weights, strict=True))
     options = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
-    results = {
-        dataset: promethee(study.values.loc[dataset].reindex(methods), study.minimize, **options) for dataset in datasets
-    }
+    flows = study_flows(study, preference, p, q, s).weigh(weights, drop_constant)
 
-    def table(field: str) -> pd.DataFrame:
-        rows = np.stack([result.flows[field].to_numpy() for result in results.values()])
-        return pd.DataFrame(rows, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method"))
+    def table(values: Array) -> pd.DataFrame:
+        return pd.DataFrame(values, pd.Index(datasets, name="dataset"), pd.Index(methods, name="method"))
 
-    ranks, flows = table("rank"), {name: table(name) for name in ("phi_plus", "phi_minus", "phi")}
-    mean_rank = ranks.mean()
-    ranking = pd.DataFrame({"mean_rank": mean_rank, "rank": tied_ranks(mean_rank.to_numpy())})
-    ranking = ranking.assign(**{name: flow.mean() for name, flow in flows.items()}).sort_values("rank", kind="stable")
+    ranks, phi = table(flows.ranks), table(flows.phi)
+    ranking = mean_ranking(ranks)
+    means = {"phi_plus": table(flows.plus).mean(), "phi_minus": table(flows.minus).mean(), "phi": phi.mean()}
+    ranking = ranking.assign(**means).sort_values("rank", kind="stable")
     concerned: dict[str, list[str]] = {}
-    for dataset, result in results.items():
-        for text in result.warnings:
+    for i, dataset in enumerate(datasets):
+        for text in flows.warnings(i):
             concerned.setdefault(text, []).append(dataset)
-    by_dataset = pd.DataFrame({dataset: result.weights for dataset, result in results.items()}).T.rename_axis(index="dataset")
+    by_dataset = pd.DataFrame(flows.weights, ranks.index, study.values.columns)
     warnings = tuple(f"On {_where(names, len(datasets))}: {text}" for text, names in concerned.items())
-    return Fusion(ranking, ranks, flows["phi"], by_dataset, results, study, options, warnings)
+    return Fusion(ranking, ranks, phi, by_dataset, study, options, warnings, flows)
+
+
+def study_flows(
+    study: Study, preference: Preference = "v_shape", p: Threshold = None, q: Threshold = None, s: Threshold = None
+) -> FlowsByMeasure:
+    """Flows by each measure of a completed study, before any weights."""
+    values, methods, datasets = study.values, pd.Index(study.methods), study.datasets
+    matrices = values.reindex(pd.MultiIndex.from_product([datasets, methods])).to_numpy().reshape(len(datasets), len(methods), -1)
+    for dataset, matrix in zip(datasets, matrices, strict=True):
+        if dataset == datasets[0] or not can_be_fused(matrix):
+            checked(pd.DataFrame(matrix, methods, values.columns))
+    return flows_by_measure(matrices, methods, values.columns, study.minimize, preference, p, q, s)
+
+
+def mean_ranking(ranks: pd.DataFrame) -> pd.DataFrame:
+    """mean_rank and rank by method, of ranks datasets x methods."""
+    mean_rank = ranks.mean()
+    return pd.DataFrame({"mean_rank": mean_rank, "rank": tied_ranks(mean_rank.to_numpy())})
+
+
+class _Results(Mapping[str, PrometheeResult]):
+    """Results by dataset that are made when they are asked for."""
+
+    def __init__(self, flows: WeighedFlows, places: Mapping[str, int]) -> None:
+        self.flows, self.places = flows, places
+
+    def __getitem__(self, dataset: str) -> PrometheeResult:
+        return self.flows.result(self.places[dataset])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 def _where(names: list[str], total: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.analysis.unicriterion import TIE, Array, tied_ranks, unicriterion_flows
+from mlflow_mleval.analysis.unicriterion import TIE, Array, preferred, stacked_flows, tied_ranks
 from mlflow_mleval.naming import SHOWN
 from mlflow_mleval.validation import one_of
 
@@ -20,12 +20,20 @@ PREFERENCES: Mapping[str, Mapping[str, int]] = {
     "gaussian": {"s": 3},
 }  # fmt: skip
 WEIGHTS = ("entropy", "equal")
+THRESHOLDS = ("q", "p", "s")
 #: A weight above this is reported: one measure then outvotes all others together.
 DOMINANT = 0.5
 
 Preference = str | Mapping[Any, str]
 Weights = str | Mapping[Any, float] | Sequence[float]
 Threshold = float | Mapping[Any, float] | None
+
+
+class Function(NamedTuple):
+    """The preference function of a measure, and its thresholds as far as they were given."""
+
+    name: str
+    given: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -152,35 +160,133 @@ def promethee(
     b     0.500      0.125  0.375   1.0
     c     0.125      0.500 -0.375   3.0
     """
-    frame = _checked(table)
-    methods, measures = frame.index, frame.columns
-    turned = _minimized(minimize, measures)
-    matrix = frame.to_numpy()
-    ranges = np.ptp(matrix, axis=0)
-    thresholds = _thresholds(preference, {"q": q, "p": p, "s": s}, measures, ranges)
-    constant = ranges == 0
-    share = _weights(weights, matrix, turned, measures)
-    if drop_constant:
-        share = _without(share, constant)
+    frame = checked(table)
+    stack = flows_by_measure(frame.to_numpy()[None], frame.index, frame.columns, minimize, preference, p=p, q=q, s=s)
+    return stack.weigh(weights, drop_constant).result(0)
 
-    plus, minus, net = np.zeros(len(methods)), np.zeros(len(methods)), np.zeros((len(measures), len(methods)))
-    for j, (function, *limits) in enumerate(thresholds.itertuples(index=False)):
-        if constant[j]:
-            continue
-        column = -matrix[:, j] if turned[j] else matrix[:, j]
-        up, down = unicriterion_flows(np.ascontiguousarray(column), function, *limits)
-        np.subtract(up, down, out=net[j])
-        plus += share[j] * up
-        minus += share[j] * down
-    phi = plus - minus
-    flows = pd.DataFrame({"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}, index=methods)
-    return PrometheeResult(
-        flows,
-        pd.DataFrame(net.T, index=methods, columns=measures),
-        pd.Series(share, index=measures, name="weight"),
-        thresholds,
-        _warnings(measures, constant, share, plus),
-    )
+
+@dataclass(frozen=True)
+class FlowsByMeasure:
+    """Flows by each measure alone on many datasets at once: what does not depend on weights.
+
+    Attributes
+    ----------
+    methods, measures : Their names.
+    values : Datasets x measures x methods.
+    turned : By measure: whether the smaller value is better.
+    functions : By measure: the preference function, and its thresholds q, p, s where they were given.
+    limits : (q, p, s) x datasets x measures; NaN where the function has no such threshold.
+    up, down : Positive and negative flows, datasets x measures x methods.
+    """
+
+    methods: pd.Index
+    measures: pd.Index
+    values: Array
+    turned: npt.NDArray[np.bool_]
+    functions: tuple[Function, ...]
+    limits: Array
+    up: Array
+    down: Array
+
+    @property
+    def constant(self) -> npt.NDArray[np.bool_]:
+        """Datasets x measures: whether all methods have the same value."""
+        return np.ptp(self.values, axis=2) == 0
+
+    def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
+        """The flows fused; options as in `promethee`."""
+        share = weights_of(weights, self.values, self.turned, self.measures, drop_constant)
+        plus, minus = ((share[:, None] @ flow)[:, 0] for flow in (self.up, self.down))
+        return WeighedFlows(self, share, plus, minus)
+
+    def without(self, method: int) -> FlowsByMeasure:
+        """The same without a method: thresholds computed again, and the flows where these change; elsewhere it is taken out."""
+        left, m = np.delete(self.values, method, axis=2), len(self.methods)
+        limits = _limits(self.functions, np.ptp(left, axis=2))
+        d = np.where(self.turned[:, None], self.values[..., [method]] - self.values, self.values - self.values[..., [method]])
+        flows = np.stack([self.up, self.down])
+        changed = ~((limits == self.limits) | np.isnan(limits)).all(axis=0) | (self.constant != (np.ptp(left, axis=2) == 0))
+        for function in {f.name for f in self.functions}:
+            own = np.array([f.name == function for f in self.functions])
+            q, p, s = np.where(self.constant[:, own], 1.0, self.limits[:, :, own])[..., None]
+            for flow, sign in zip(flows, (1, -1), strict=True):
+                flow[:, own] -= preferred(sign * d[:, own], function, q, p, s) / (m - 1)
+        up, down = np.delete(flows, method, axis=3) * ((m - 1) / (m - 2))
+        _fill(up, down, left, self.turned, self.functions, limits, changed)
+        return replace(self, methods=self.methods.delete(method), values=left, limits=limits, up=up, down=down)
+
+
+@dataclass(frozen=True)
+class WeighedFlows:
+    """Flows fused on many datasets at once.
+
+    Attributes
+    ----------
+    by_measure : What they are made of.
+    weights : Datasets x measures; they sum to 1.
+    plus, minus : Datasets x methods.
+    """
+
+    by_measure: FlowsByMeasure
+    weights: Array
+    plus: Array
+    minus: Array
+
+    @property
+    def phi(self) -> Array:
+        """Net flows, datasets x methods."""
+        return self.plus - self.minus
+
+    @property
+    def ranks(self) -> Array:
+        """Ranks by net flow, datasets x methods; 1 is best."""
+        return tied_ranks(-self.phi)
+
+    def warnings(self, dataset: int) -> tuple[str, ...]:
+        """What a reader must know of one dataset, by its position."""
+        by = self.by_measure
+        return _warnings(by.measures, np.ptp(by.values[dataset], axis=1) == 0, self.weights[dataset], self.plus[dataset])
+
+    def result(self, dataset: int) -> PrometheeResult:
+        """What `promethee` says of one dataset, by its position."""
+        by, plus, minus = self.by_measure, self.plus[dataset], self.minus[dataset]
+        phi = plus - minus
+        flows = {"phi_plus": plus, "phi_minus": minus, "phi": phi, "rank": tied_ranks(-phi)}
+        limits = dict(zip(THRESHOLDS, by.limits[:, dataset], strict=True))
+        return PrometheeResult(
+            pd.DataFrame(flows, index=by.methods),
+            pd.DataFrame((by.up[dataset] - by.down[dataset]).T, by.methods, by.measures),
+            pd.Series(self.weights[dataset], by.measures, name="weight"),
+            pd.DataFrame({"preference": [f.name for f in by.functions], **limits}, index=by.measures),
+            self.warnings(dataset),
+        )
+
+
+def flows_by_measure(
+    matrices: Array, methods: pd.Index, measures: pd.Index, minimize: Iterable[Any] = (), preference: Preference = "v_shape",
+    p: Threshold = None, q: Threshold = None, s: Threshold = None,
+) -> FlowsByMeasure:
+    """Flows on datasets x methods x measures that `promethee` would take one by one; its options."""
+    values = np.ascontiguousarray(matrices.swapaxes(1, 2))
+    turned, functions = _minimized(minimize, measures), _functions(preference, {"q": q, "p": p, "s": s}, measures)
+    ranges = np.ptp(values, axis=2)
+    limits = _limits(functions, ranges)
+    up, down = np.zeros((2, *values.shape))
+    _fill(up, down, values, turned, functions, limits, ranges > 0)
+    return FlowsByMeasure(methods, measures, values, turned, functions, limits, up, down)
+
+
+def _fill(
+    up: Array, down: Array, values: Array, turned: npt.NDArray[np.bool_], functions: Sequence[Function], limits: Array,
+    wanted: npt.NDArray[np.bool_],
+) -> None:
+    """Put the flows of the wanted (dataset, measure) in their places; those of constant measures are 0."""
+    constant = np.ptp(values, axis=2) == 0
+    up[wanted & constant] = down[wanted & constant] = 0
+    for function in dict.fromkeys(f.name for f in functions):
+        which = wanted & ~constant & np.array([f.name == function for f in functions])
+        columns = np.where(np.broadcast_to(turned, which.shape)[which][:, None], -values[which], values[which])
+        up[which], down[which] = stacked_flows(columns, function, *limits[:, which])
 
 
 def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any] = (), drop_constant: bool = False) -> pd.Series:
@@ -193,36 +299,39 @@ def entropy_weights(table: pd.DataFrame | npt.ArrayLike, minimize: Iterable[Any]
     >>> entropy_weights(pd.DataFrame({"f1": [0, 1, 2], "accuracy": [1, 1, 1]})).round(4).to_dict()
     {'f1': 0.7916, 'accuracy': 0.2084}
     """
-    frame = _checked(table)
-    matrix = frame.to_numpy()
-    share = _entropy(matrix, _minimized(minimize, frame.columns))
+    frame = checked(table)
+    share = weights_of("entropy", frame.to_numpy().T[None], _minimized(minimize, frame.columns), frame.columns, drop_constant)
+    return pd.Series(share[0], index=frame.columns, name="weight")
+
+
+def weights_of(
+    weights: Weights, values: Array, turned: npt.NDArray[np.bool_], measures: pd.Index, drop_constant: bool = False
+) -> Array:
+    """Datasets x measures: the weights that `promethee` gives on values datasets x measures x methods."""
+    shape = values.shape[:2]
+    share = _entropy(values, turned) if isinstance(weights, str) and weights == "entropy" else np.tile(
+        _given(weights, measures), (shape[0], 1))  # fmt: skip
     if drop_constant:
-        share = _without(share, np.ptp(matrix, axis=0) == 0)
-    return pd.Series(share, index=frame.columns, name="weight")
+        kept = np.where(np.ptp(values, axis=2) == 0, 0, share)
+        some = kept.sum(axis=1, keepdims=True)
+        share = np.where(some > 0, kept / np.where(some > 0, some, 1), share)  # as they are where every measure is constant
+    return share
 
 
-def _without(share: Array, constant: npt.NDArray[np.bool_]) -> Array:
-    """The weights without those of constant measures; as they are where every measure is constant."""
-    kept = np.where(constant, 0, share)
-    return kept / kept.sum() if kept.any() else share
-
-
-def _entropy(matrix: Array, turned: npt.NDArray[np.bool_]) -> Array:
-    m, n = matrix.shape
-    entropy = np.empty(n)
-    for j in range(n):
-        low, high = matrix[:, j].min(), matrix[:, j].max()
-        x = high - matrix[:, j] if turned[j] else matrix[:, j] - low
-        x = x / (high - low) if high > low else np.ones(m)
-        x /= x.sum()
-        e = np.exp(x)
-        entropy[j] = (x * np.e / e + (1 - x) * e - 1).sum() / (np.expm1(0.5) * m)
+def _entropy(values: Array, turned: npt.NDArray[np.bool_]) -> Array:
+    low, high = values.min(axis=2, keepdims=True), values.max(axis=2, keepdims=True)
+    x = np.where(turned[:, None], high - values, values - low)
+    x = np.where(high > low, x / np.where(high > low, high - low, 1), 1.0)
+    x /= x.sum(axis=2, keepdims=True)
+    e = np.exp(x)
+    entropy = (x * np.e / e + (1 - x) * e - 1).sum(axis=2) / (np.expm1(0.5) * values.shape[2])
     information = np.maximum(1 - entropy, 0)
-    total = information.sum()
-    return information / total if total > 0 else np.full(n, 1 / n)
+    total = information.sum(axis=1, keepdims=True)
+    return np.where(total > 0, information / np.where(total > 0, total, 1), 1 / values.shape[1])
 
 
-def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
+def checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
+    """The table of numbers that `promethee` takes, or why it cannot take it."""
     if not isinstance(table, pd.DataFrame):
         table = np.asarray(table)
         if table.ndim != 2:
@@ -245,12 +354,22 @@ def _checked(table: pd.DataFrame | npt.ArrayLike) -> pd.DataFrame:
             f"`table` must hold finite numbers, got {len(rows)} that are not: {', '.join(cells)}{more}. "
             "Fill them by a policy for missing values, or leave the method or the measure out."
         )
-    with np.errstate(over="ignore"):
-        ranges = np.ptp(table.to_numpy(), axis=0)
-    lost = (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
+    lost = _lost(table.to_numpy())
     if lost.any():
         raise ValueError(f"`table` must have ranges that floats can hold, not that of {_names(table.columns[lost])}. Rescale it.")
     return table
+
+
+def _lost(matrix: Array) -> npt.NDArray[np.bool_]:
+    """By column: whether its range is too wide or too narrow for floats."""
+    with np.errstate(over="ignore"):
+        ranges = np.ptp(matrix, axis=0)
+    return (ranges == np.inf) | ((ranges > 0) & (ranges < np.finfo(float).tiny))
+
+
+def can_be_fused(matrix: Array) -> bool:
+    """Whether the numbers are finite and have ranges that floats can hold."""
+    return bool(np.isfinite(matrix).all()) and not _lost(matrix).any()
 
 
 def _minimized(minimize: Iterable[Any], measures: pd.Index) -> npt.NDArray[np.bool_]:
@@ -269,10 +388,11 @@ def _names(names: Iterable[Any]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def _weights(weights: Weights, matrix: Array, turned: npt.NDArray[np.bool_], measures: pd.Index) -> Array:
+def _given(weights: Weights, measures: pd.Index) -> Array:
+    """Weights that are the same on every dataset."""
     if isinstance(weights, str):
         one_of(weights, "weights", WEIGHTS)
-        return _entropy(matrix, turned) if weights == "entropy" else np.full(len(measures), 1 / len(measures))
+        return np.full(len(measures), 1 / len(measures))
     if isinstance(weights, Mapping | pd.Series):
         weights = dict(weights)
         _known(weights, measures, "weights")
@@ -288,8 +408,8 @@ def _weights(weights: Weights, matrix: Array, turned: npt.NDArray[np.bool_], mea
     return share / share.sum()
 
 
-def _thresholds(preference: Preference, given: dict[str, Threshold], measures: pd.Index, ranges: Array) -> pd.DataFrame:
-    """By measure: preference, q, p, s. A constant measure keeps what is given; its flows are 0 whatever that is."""
+def _functions(preference: Preference, given: dict[str, Threshold], measures: pd.Index) -> tuple[Function, ...]:
+    """The preference functions of the measures, with the thresholds that were given, all checked."""
     if isinstance(preference, str):
         functions = dict.fromkeys(measures, one_of(preference, "preference", PREFERENCES))
     else:
@@ -302,17 +422,29 @@ def _thresholds(preference: Preference, given: dict[str, Threshold], measures: p
         _known(concerned, measures, key)
         if idle := [name for name in concerned if key not in PREFERENCES[functions[name]]]:
             raise ValueError(f"`{key}` is not a threshold of {functions[idle[0]]!r}, the preference function of {_names(idle)}.")
-    rows = []
-    for name, spread in zip(measures, ranges, strict=True):
-        parts = PREFERENCES[functions[name]]
-        fixed = {key: _limit(given[key], key, name) for key in parts}
-        row = {key: spread / part if fixed[key] is None else fixed[key] for key, part in parts.items()}
-        if len(parts) == 2 and row["q"] > row["p"]:
-            if fixed["q"] is not None and fixed["p"] is not None:
-                raise ValueError(f"`p` must not be smaller than `q`, got p={row['p']}, q={row['q']} for {str(name)!r}.")
-            row["q"] = row["p"] = row["q"] if fixed["p"] is None else row["p"]
-        rows.append({"preference": functions[name], "q": np.nan, "p": np.nan, "s": np.nan} | row)
-    return pd.DataFrame(rows, index=measures)
+    found = []
+    for name in measures:
+        fixed = {key: _limit(given[key], key, name) for key in PREFERENCES[functions[name]]}
+        q, p = fixed.get("q"), fixed.get("p")
+        if q is not None and p is not None and q > p:
+            raise ValueError(f"`p` must not be smaller than `q`, got p={p}, q={q} for {str(name)!r}.")
+        found.append(Function(functions[name], fixed))
+    return tuple(found)
+
+
+def _limits(functions: Sequence[Function], ranges: Array) -> Array:
+    """(q, p, s) x datasets x measures. A constant measure keeps what is given; its flows are 0 whatever that is."""
+    limits = np.full((len(THRESHOLDS), *ranges.shape), np.nan)
+    for j, (name, given) in enumerate(functions):
+        for key, part in PREFERENCES[name].items():
+            limits[THRESHOLDS.index(key), :, j] = ranges[:, j] / part if given[key] is None else given[key]
+        if len(given) == 2:
+            q, p, _ = limits[:, :, j]
+            if given["p"] is None:
+                np.maximum(p, q, out=p)
+            else:
+                np.minimum(q, p, out=q)
+    return limits
 
 
 def _limit(value: Threshold, key: str, name: Any) -> float | None:

@@ -18,7 +18,7 @@ from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.paired import named_pairs, pair_differences, sign_changes
-from mlflow_mleval.analysis.promethee import promethee
+from mlflow_mleval.analysis.promethee import flows_by_measure
 from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
@@ -224,7 +224,7 @@ def bootstrap_ranks(
     alpha : float
         Intervals of ranks are at 1 - alpha.
     n_resamples, seed : int
-        One draw takes about two milliseconds a dataset.
+        Draws of the folds, and where they start.
 
     Raises
     ------
@@ -250,6 +250,8 @@ def bootstrap_ranks(
     at_least_one(n_resamples, "n_resamples")
     ratio = checked_ratio(ratio)
     study, methods = fusion.study, list(fusion.ranking.index)
+    choices = dict(fusion.options)
+    weights, drop_constant = choices.pop("weights"), choices.pop("drop_constant")
     rng = np.random.default_rng(seed)
     total = np.zeros((n_resamples, len(methods)))
     ratios: dict[str, float] = {}
@@ -271,8 +273,8 @@ def bootstrap_ranks(
         drawn = drawn_folds(rng, n_folds, n_resamples, how.ratio)
         moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
-        for draw in range(n_resamples):
-            total[draw] += promethee(values + moved[draw], study.minimize, **fusion.options).flows["rank"].to_numpy()
+        flows = flows_by_measure(values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices)
+        total += flows.weigh(weights, drop_constant).ranks
     if not ratios:
         raise ValueError("`fusion` must have a dataset with two folds that two methods share, got none. Log values by fold.")
     mean_rank = total / len(study.datasets)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from mlflow_mleval.analysis.fusion import Fusion, fuse
-from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, Weights
+from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, study_flows
+from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, WeighedFlows, Weights
 from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.renamed import alias, renamed
@@ -244,8 +244,9 @@ def _clean(difference: Array) -> Array:
 
 def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     """Flows by measure, datasets x methods x measures, and weights, datasets x measures."""
-    flows = np.stack([result.unicriterion.loc[methods].to_numpy() for result in fusion.results.values()])
-    return flows, fusion.weights.to_numpy()
+    by = fusion.flows.by_measure
+    order = by.methods.get_indexer(methods)
+    return np.ascontiguousarray((by.up - by.down)[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
 def dethrone(fusion: Fusion) -> Dethronement:
@@ -349,19 +350,34 @@ def leave_one_out(fusion: Fusion) -> LeaveOneOut:
     methods = list(fusion.ranking.index)
     if len(methods) < 3:
         raise ValueError(f"`fusion` must hold at least three methods to leave one out, got {len(methods)}.")
-    before = fusion.ranking["rank"].to_numpy()
-    ranks, winners, changes, reversals = [], {}, {}, []
-    for left_out in methods:
-        ranking = fusion.refit(fusion.study.select(methods=[x for x in methods if x != left_out])).ranking
-        winners[left_out] = ranking.index[0]
-        after = ranking["rank"].reindex(methods).to_numpy()
-        if after[0] > np.nanmin(after):
-            changes[left_out] = ranking.index[0]
-        flipped = (before[:, None] < before) & (after[:, None] > after)
-        reversals += [(left_out, methods[i], methods[k]) for i, k in zip(*np.nonzero(flipped), strict=True)]
-        ranks.append(after)
-    reversals = pd.DataFrame(reversals, columns=["left_out", "ahead", "behind"])
-    return LeaveOneOut(pd.DataFrame(ranks, methods, methods), reversals, pd.Series(winners), changes)
+    before, flows, options = fusion.ranking["rank"].to_numpy(), fusion.flows.by_measure, fusion.options
+    order = flows.methods.get_indexer(methods)
+    ranks, leaders, reversals = np.full((len(methods),) * 2, np.nan), [], []
+    for i, gone in enumerate(order):
+        weighed = flows.without(gone).weigh(options["weights"], options["drop_constant"])
+        rank = np.insert(tied_ranks(weighed.ranks.mean(axis=0)), gone, np.nan)
+        leaders.append(int(np.nanargmin(rank)))
+        ranks[i] = rank[order]
+        there = np.delete(np.arange(len(methods)), i)
+        ahead, behind = _turned(before[there], ranks[i, there])
+        reversals.append((np.full(len(ahead), i), there[ahead], there[behind]))
+    names = pd.Index(methods)
+    places = zip(("left_out", "ahead", "behind"), zip(*reversals, strict=True), strict=True)
+    turned = {key: names[np.concatenate(at)] for key, at in places}
+    winners = pd.Series(flows.methods[leaders], names)
+    lost = ranks[:, 0] > np.nanmin(ranks, axis=1)
+    return LeaveOneOut(pd.DataFrame(ranks, names, names), pd.DataFrame(turned), winners, winners[lost].to_dict())
+
+
+def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Places (i, k) of all pairs with before[i] < before[k], rising, and after[i] > after[k]; row by row."""
+    least = np.minimum.accumulate(after[::-1])[::-1]
+    reach = np.searchsorted(least, np.maximum.accumulate(after)) - np.arange(len(after))
+    found = [np.flatnonzero((before[:-k] < before[k:]) & (after[:-k] > after[k:])) for k in range(1, int(reach.max(initial=1)))]
+    first = np.concatenate([*found, np.zeros(0, np.intp)])
+    second = first + np.repeat(np.arange(1, len(found) + 1), [len(x) for x in found])
+    by_row = np.lexsort((second, first))
+    return first[by_row], second[by_row]
 
 
 def sensitivity(
@@ -375,28 +391,32 @@ def sensitivity(
     default ones. The options are what was chosen, as in `fuse`.
     """
     chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
-    scenarios = [chosen]
+    complete = study.complete()
+    rows = [_scenario(study, complete, fuse(complete, **chosen).flows, "function", chosen, True)]
     for function in PREFERENCES:
         same = isinstance(preference, str) and function == preference
-        limits = {"p": p, "q": q, "s": s} if same else {}
+        flows = study_flows(complete, function, **({"p": p, "q": q, "s": s} if same else {}))
         for scheme in WEIGHTS:
             if not (same and isinstance(weights, str) and scheme == weights):
-                scenarios.append({"preference": function, "weights": scheme, "drop_constant": drop_constant, **limits})
-    rows = [_scenario(study, study, "function", options, options is chosen) for options in scenarios]
+                named = {"preference": function, "weights": scheme}
+                rows.append(_scenario(study, complete, flows.weigh(scheme, drop_constant), "function", named, False))
     impossible = {}
     for policy in [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]:
         try:
-            rows.append(_scenario(study, study.complete(policy), "policy", chosen, policy == study.missing))
+            other = study.complete(policy)
+            rows.append(_scenario(study, other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing))
         except (MissingResultsError, ValueError) as error:
             impossible[policy] = str(error)
     return Sensitivity(pd.concat(rows, ignore_index=True), impossible)
 
 
-def _scenario(study: Study, complete: Study, varies: str, options: Mapping[str, Any], chosen: bool) -> pd.DataFrame:
+def _scenario(
+    study: Study, complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], chosen: bool
+) -> pd.DataFrame:
     """Rows of the table of `sensitivity`, for every method of the study."""
-    fusion = fuse(complete, **options)
     named = {name: options[name] if isinstance(options[name], str) else "given" for name in ("preference", "weights")}
-    of = fusion.study
-    labels = {"varies": varies, **named, "missing": of.missing, "n_datasets": len(of.datasets), "chosen": chosen}
-    ranking = fusion.ranking[["rank", "mean_rank"]].reindex(study.methods).rename_axis("method").reset_index()
-    return ranking.assign(**labels)[[*labels, "method", "rank", "mean_rank"]]
+    labels = {"varies": varies, **named, "missing": complete.missing, "n_datasets": len(complete.datasets), "chosen": chosen}
+    ranking = mean_ranking(pd.DataFrame(flows.ranks, columns=flows.by_measure.methods))[["rank", "mean_rank"]]
+    return ranking.reindex(study.methods).rename_axis("method").reset_index().assign(**labels)[
+        [*labels, "method", "rank", "mean_rank"]
+    ]

@@ -1,4 +1,4 @@
-"""Flows of one measure: how far each method is preferred to the others, and they to it, without a methods x methods table.
+"""Flows of one measure: how far each method is preferred to the others, and they to it; of many methods without a table of pairs.
 
 After one sort a preference function splits the methods below a value into three runs: those it is preferred to fully,
 those it is preferred to in part, and those it is not preferred to. Counts and prefix sums over the runs are the flows
@@ -25,6 +25,47 @@ Index = npt.NDArray[np.intp]
 
 #: Flows, and differences of flows, closer than this are equal: rounding leaves up to 1e-14 where they tie exactly.
 TIE = 1e-12
+#: Up to so many methods a methods x methods table is faster than sorting; how many cells of such tables are held at once.
+FEW_METHODS, CELLS = 100, 200_000
+
+
+def preferred(d: Array, function: str, q: Array | float, p: Array | float, s: Array | float) -> Array:
+    """The preference for a method that is better by d, which is 0 for d <= 0; thresholds broadcast.
+
+    >>> preferred(np.array([-1.0, 0.5, 3.0]), "v_shape", 0.0, 2.0, 0.0).tolist()
+    [0.0, 0.25, 1.0]
+    """
+    if function == "gaussian":
+        return -np.expm1(-((np.maximum(d, 0) / s) ** 2) / 2)
+    if function == "level":
+        return ((d > q) + 1.0 * (d > p)) / 2
+    if function in ("usual", "u_shape"):
+        return (d > (0 if function == "usual" else q)).astype(float)
+    low = 0.0 if function == "v_shape" else q
+    width = np.asarray(p - low)
+    if not (width == 0).any():
+        return np.clip((d - low) / width, 0.0, 1.0)
+    return np.where(width > 0, np.clip((d - low) / np.where(width > 0, width, 1.0), 0.0, 1.0), d > low)
+
+
+def stacked_flows(values: Array, function: str, q: Array, p: Array, s: Array) -> tuple[Array, Array]:
+    """`unicriterion_flows` of each row; of few methods from a methods x methods table, many rows at once.
+
+    >>> stacked_flows(np.array([[0.1, 0.3, 0.3], [3.0, 2.0, 1.0]]), "usual", *np.zeros((3, 2)))[0].tolist()
+    [[0.0, 0.5, 0.5], [1.0, 0.5, 0.0]]
+    """
+    up, down = np.empty((2, *values.shape))
+    m = values.shape[1]
+    if m > FEW_METHODS:
+        for row, *limits in zip(range(len(values)), q, p, s, strict=True):
+            up[row], down[row] = unicriterion_flows(values[row], function, *limits)
+        return up, down
+    step = max(1, CELLS // m**2)
+    for part in (slice(start, start + step) for start in range(0, len(values), step)):
+        v = values[part]
+        prefers = preferred(v[:, :, None] - v[:, None, :], function, *(x[part, None, None] for x in (q, p, s)))
+        up[part], down[part] = prefers.sum(axis=2) / (m - 1), prefers.sum(axis=1) / (m - 1)
+    return up, down
 
 
 def unicriterion_flows(values: Array, function: str, q: float = 0.0, p: float = 0.0, s: float = 0.0) -> tuple[Array, Array]:
@@ -67,13 +108,15 @@ def tied_places(values: Array) -> tuple[Index, Index]:
     order = np.argsort(values, axis=-1)
     new = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1) > TIE
     place = np.arange(values.shape[-1])
+    back = np.empty_like(order)
+    np.put_along_axis(back, order, np.broadcast_to(place, order.shape), axis=-1)
+    if new.all():  # nobody ties
+        return back, back
     first, last = np.zeros((2, *values.shape), dtype=np.intp)
     first[..., 1:] = np.maximum.accumulate(np.where(new, place[1:], 0), axis=-1)
     last[..., :-1] = np.where(new, place[:-1], place[-1])
     last[..., -1] = place[-1]
     last = np.minimum.accumulate(last[..., ::-1], axis=-1)[..., ::-1]
-    back = np.empty_like(order)
-    np.put_along_axis(back, order, np.broadcast_to(place, order.shape), axis=-1)
     return np.take_along_axis(first, back, axis=-1), np.take_along_axis(last, back, axis=-1)
 
 
