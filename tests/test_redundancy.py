@@ -153,8 +153,8 @@ def test_the_filter_leaves_no_pair_above_the_threshold_and_drops_none_below(corr
         assert row.correlation == pytest.approx(corr.loc[row.measure, row.because_of])
     graph = correlation_graph(corr, threshold)
     assert set(graph.edges) == {(a, b) for a, b in combinations(corr, 2) if corr.loc[a, b] > threshold}
-    assert sorted(map(sorted, groups(graph))) == sorted(map(sorted, nx.connected_components(graph)))
-    isolated = [part[0] for part in groups(graph) if len(part) == 1]
+    assert sorted(map(sorted, groups(corr, threshold))) == sorted(map(sorted, nx.connected_components(graph)))
+    isolated = [part[0] for part in groups(corr, threshold) if len(part) == 1]
     assert set(isolated) <= set(kept)
 
 

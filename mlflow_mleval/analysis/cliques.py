@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from string import ascii_letters
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 
@@ -74,6 +73,8 @@ def _chordal(together: np.ndarray) -> list[np.ndarray] | None:
 
 
 def _general(together: np.ndarray) -> list[list[int]]:
+    import networkx as nx  # takes a tenth of a second, and hardly any test needs it
+
     graph = nx.from_numpy_array(together)
     found = list(islice(nx.find_cliques(graph), MAX_CLIQUES + 1))
     if len(found) <= MAX_CLIQUES:

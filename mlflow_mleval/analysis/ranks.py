@@ -11,8 +11,7 @@ from math import factorial, inf, isinf, log10, prod
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import sparse, stats
-from scipy.sparse.csgraph import connected_components
+from scipy import special
 
 from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of
@@ -116,7 +115,19 @@ def incomplete_table(values: ArrayLike | pd.DataFrame, name: str) -> pd.DataFram
 
 def doubled_ranks(table: pd.DataFrame) -> np.ndarray:
     """Twice the ranks within each row (ties averaged): integers, so that sums and comparisons are exact."""
-    return np.rint(2 * stats.rankdata(table.to_numpy(), axis=1)).astype(np.int64)
+    return np.rint(2 * table.rank(axis=1).to_numpy()).astype(np.int64)
+
+
+def components(joined: np.ndarray) -> np.ndarray:
+    """By row, the number of its connected component of the graph `joined` (n x n, symmetric, of booleans), in the order of rows.
+
+    >>> components(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], bool)).tolist()
+    [0, 1, 0]
+    """
+    found, n = np.arange(len(joined)), len(joined)
+    while (lower := np.minimum(found, np.where(joined, found, n).min(axis=1, initial=n))).tolist() != found.tolist():
+        found = lower
+    return np.unique(found, return_inverse=True)[1]
 
 
 def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> FriedmanResult:
@@ -172,8 +183,8 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(
-        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df, iman_davenport_statistic=f,
-        iman_davenport_pvalue=float(stats.f.sf(f, *f_df)), iman_davenport_df=f_df, exact_pvalue=exact,
+        statistic=statistic, pvalue=float(special.chdtrc(df, statistic)), df=df, iman_davenport_statistic=f,
+        iman_davenport_pvalue=float(special.fdtrc(*f_df, f)), iman_davenport_df=f_df, exact_pvalue=exact,
         mean_ranks=mean_ranks(doubled, table), n_datasets=n, n_methods=m, ties=ties, warnings=tuple(warnings),
     )  # fmt: skip
 
@@ -244,7 +255,7 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     if not len(values):
         raise ValueError("`table` must have a dataset with two results, got none. Compare methods on common datasets.")
     there = ~np.isnan(values)
-    centred = np.where(there, stats.rankdata(values, axis=1, nan_policy="omit") - (k + 1) / 2, 0.0)
+    centred = np.where(there, pd.DataFrame(values).rank(axis=1).to_numpy() - (k + 1) / 2, 0.0)
     sums = (np.sqrt(12 / (k + 1)) * centred).sum(axis=0)
     # within a dataset the ranks of two methods have covariance -variance / (k - 1); without ties the factor becomes 1
     weight = 12 * (centred**2).sum(axis=1, keepdims=True) / (k * (k * k - 1)) if ties == "correct" else np.ones_like(k)
@@ -255,8 +266,9 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
         meets = there.T.astype(float) @ there
     np.fill_diagonal(met, 0.0)
     covariance = np.diag(met.sum(axis=1)) - met
-    n_parts, part = connected_components(sparse.csr_array(meets > 0), directed=False)
-    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums) if informative else 0.0
+    part = components(meets > 0)
+    n_parts = int(part.max()) + 1
+    statistic = max(float(sums @ np.linalg.pinv(covariance, hermitian=True, rcond=1e-10) @ sums), 0.0) if informative else 0.0
     df = table.shape[1] - n_parts
     warnings = []
     if dropped:
@@ -268,7 +280,7 @@ def skillings_mack(table: ArrayLike | pd.DataFrame, ties: str = "correct") -> Sk
     if not informative:
         warnings.append("Every dataset ties all methods: there is nothing to test.")
     return SkillingsMackResult(
-        statistic=statistic, pvalue=float(stats.chi2.sf(statistic, df)), df=df,
+        statistic=statistic, pvalue=float(special.chdtrc(df, statistic)), df=df,
         adjusted_sums=pd.Series(sums, table.columns, name="adjusted_sum"), dropped=tuple(dropped), parts=parts,
         n_datasets=len(values), n_methods=table.shape[1], ties=ties, warnings=tuple(warnings),
     )  # fmt: skip

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
+from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.naming import some
 from mlflow_mleval.renamed import alias, renamed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 #: A column whose values differ by less than this share of the largest is constant: float noise.
 NOISE = 1e-12
@@ -44,8 +48,7 @@ class Redundancy:
     n_datasets : Datasets behind each measure's correlations.
     kept : Measures that survive the filter, in the study's order.
     dropped : As `redundancy_filter` gives it: measure, because_of, correlation, mean_correlation.
-    graph : Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``).
-    groups : Its connected components, the largest first.
+    groups : The connected components of `graph`, the largest first.
     ranking : As `ranking_without` gives it: mean_rank, rank, mean_rank_without, rank_without, mean_change by method.
     without : The ranking by the kept measures only.
     """
@@ -55,12 +58,16 @@ class Redundancy:
     n_datasets: pd.Series
     kept: list[str]
     dropped: pd.DataFrame
-    graph: nx.Graph
     groups: list[list[str]]
     ranking: pd.DataFrame
     without: Fusion
     warnings: tuple[str, ...] = ()
     threshold = alias("max_correlation")
+
+    @property
+    def graph(self) -> nx.Graph:
+        """Measures, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``)."""
+        return correlation_graph(self.correlation, self.max_correlation)
 
 
 def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
@@ -125,20 +132,18 @@ def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[
 
 def correlation_graph(corr: pd.DataFrame, max_correlation: float) -> nx.Graph:
     """Measures as nodes, joined where their correlation exceeds `max_correlation` (edge attribute ``correlation``)."""
-    _check(corr, max_correlation)
-    size = corr.abs()
-    joined = (size > max_correlation) & ~np.eye(len(corr), dtype=bool)
-    graph = nx.from_pandas_adjacency(size.where(joined, 0.0))
+    import networkx as nx  # takes a tenth of a second, and no ranking needs it
+
+    graph = nx.from_pandas_adjacency(corr.abs().where(_joined(corr, max_correlation), 0.0))
     for *_, edge in graph.edges(data=True):
         edge["correlation"] = edge.pop("weight")
     return graph
 
 
-def groups(graph: nx.Graph) -> list[list[str]]:
-    """The connected components of a correlation graph, the largest first, members in the order of the nodes."""
-    place = {name: i for i, name in enumerate(graph)}
-    parts = [sorted(part, key=place.__getitem__) for part in nx.connected_components(graph)]
-    return sorted(parts, key=lambda part: (-len(part), place[part[0]]))
+def groups(corr: pd.DataFrame, max_correlation: float) -> list[list[str]]:
+    """The connected components of the correlation graph, the largest first, members in the order of the measures."""
+    part = components(_joined(corr, max_correlation))
+    return sorted((corr.columns[part == i].tolist() for i in np.unique(part)), key=len, reverse=True)
 
 
 def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, Fusion]:
@@ -170,7 +175,6 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     study = fusion.study
     found = correlation({dataset: study.values.loc[dataset] for dataset in study.datasets})
     kept, dropped = redundancy_filter(found.matrix, max_correlation)
-    graph = correlation_graph(found.matrix, max_correlation)
     ranking, without = ranking_without(fusion, kept)
     warnings = []
     for measure in dict.fromkeys(measure for _, measure in found.constant):
@@ -178,8 +182,14 @@ def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
         warnings.append(f"{measure} is the same for all methods on {some(where)}: its correlations there count as 0.")
     return Redundancy(
         max_correlation=max_correlation, correlation=found.matrix, n_datasets=found.n_datasets, kept=kept, dropped=dropped,
-        graph=graph, groups=groups(graph), ranking=ranking, without=without, warnings=tuple(warnings),
+        groups=groups(found.matrix, max_correlation), ranking=ranking, without=without, warnings=tuple(warnings),
     )  # fmt: skip
+
+
+def _joined(corr: pd.DataFrame, max_correlation: float) -> np.ndarray:
+    """Which two measures correlate by more than `max_correlation`."""
+    _check(corr, max_correlation)
+    return (corr.abs().to_numpy() > max_correlation) & ~np.eye(len(corr), dtype=bool)
 
 
 def _check(corr: pd.DataFrame, max_correlation: float) -> None:

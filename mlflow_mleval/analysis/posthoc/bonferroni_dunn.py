@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from mlflow_mleval.analysis.posthoc.description import Tested
 from mlflow_mleval.analysis.posthoc.nemenyi import Nemenyi, NemenyiResult
@@ -32,10 +32,10 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
     unit = np.sqrt(m * (m + 1) / (6 * n))
     mean = mean_ranks(doubled, table)
     pvalues = np.full((m, m), np.nan)
-    against = np.minimum(1.0, (m - 1) * 2 * stats.norm.sf(np.abs(mean - mean.iloc[at]) / unit))
+    against = np.minimum(1.0, (m - 1) * 2 * ndtr(-np.abs(mean - mean.iloc[at]) / unit))
     pvalues[at] = pvalues[:, at] = against
     return NemenyiResult(
-        critical_difference=float(stats.norm.isf(alpha / (2 * (m - 1))) * unit),
+        critical_difference=float(-ndtri(alpha / (2 * (m - 1))) * unit),
         pvalues=pd.DataFrame(pvalues, table.columns, table.columns), mean_ranks=mean, alpha=alpha, n_datasets=n, n_methods=m,
         control=control,
     )  # fmt: skip

@@ -9,8 +9,6 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.interpolate import make_interp_spline
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
@@ -68,6 +66,8 @@ def range_sf(q: ArrayLike, m: int) -> np.ndarray:
     knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
     if q.size <= knots.size:
         return _range_sf(q.ravel(), m).reshape(q.shape)
+    from scipy.interpolate import make_interp_spline  # takes a third of a second, and few methods do without
+
     curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
     return np.where(q > RANGE_MAX, 0.0, np.minimum(np.exp(curve(np.minimum(q, RANGE_MAX))), 1.0))
 
@@ -88,7 +88,12 @@ def _range_sf(q: np.ndarray, m: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _range_isf(alpha: float, m: int) -> float:
     """The range that m independent standard normals exceed with chance alpha."""
-    return float(brentq(lambda x: float(range_sf(x, m)) - alpha, 0.0, RANGE_MAX, xtol=1e-13))
+    low, high = 0.0, RANGE_MAX
+    while high - low > 1e-13:  # the chance falls with q, so it crosses alpha between two of 17 points
+        points = np.linspace(low, high, 17)
+        at = int(np.count_nonzero(_range_sf(points, m) >= alpha))
+        low, high = points[at - 1], points[min(at, 16)]
+    return float(low)
 
 
 def nemenyi(ranks: ArrayLike | pd.DataFrame, alpha: float = 0.05) -> NemenyiResult:

@@ -9,7 +9,7 @@ from math import comb, isqrt, ldexp
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from mlflow_mleval.analysis.paired import CORRECTIONS, decided, named_pairs, pair_differences
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
@@ -161,7 +161,7 @@ def wilcoxon_pairs(
     tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
     pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
     mean = difference.mean(axis=1)
-    margin = stats.t.isf(alpha / 2, n - 1) * difference.std(axis=1, ddof=1) / np.sqrt(n)
+    margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
     median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
     ties = (difference == 0).sum(axis=1)
     pairs = pd.DataFrame({
@@ -238,7 +238,7 @@ def _normal_tail(pattern: np.ndarray, sums: np.ndarray) -> np.ndarray:
     """The same by the normal approximation; the variance is that of the tied ranks."""
     deviation = np.sqrt((pattern.astype(float) ** 2).sum(axis=1)) / 2
     z = (sums - pattern.sum(axis=1) / 2) / np.where(deviation > 0, deviation, 1.0)
-    return np.where(deviation > 0, stats.norm.cdf(z), 1.0)
+    return np.where(deviation > 0, special.ndtr(z), 1.0)
 
 
 def _hodges_lehmann(difference: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.run import definitions
+from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.verdict import CORRECTIONS, PREFERENCES, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
 from mlflow_mleval.report.glossary import glossary

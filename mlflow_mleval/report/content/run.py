@@ -15,11 +15,12 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Terms, Text, listed, name
 from mlflow_mleval.report.figures.profile_lines import profile_lines
 from mlflow_mleval.report.figures.run_figures import run_folds, run_labels
-from mlflow_mleval.report.numerals import ARROWS, NONE, aligned, number, pvalue
+from mlflow_mleval.report.numerals import NONE, aligned, number, pvalue
 from mlflow_mleval.report.svg import TOP, Svg
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k stand in its table.
@@ -403,19 +404,6 @@ def _provenance(report: RunReport) -> Section:
     directions = {m: MEASURES[m].direction for m in report.ev.measures}
     blocks = [Terms(rows), *([again] if report.portable else []), definitions(directions)]
     return Section("provenance", "Provenance", blocks, hint="data, conventions, versions")
-
-
-def definitions(directions: Mapping[str, str]) -> Table:
-    """What measures are, each with its direction; those that the registry lacks were declared."""
-    known = [MEASURES.get(m) for m in directions]
-    unknown = "not known here; its direction was declared by the user"
-    columns = [
-        doc.names("measure", directions),
-        Column("better", [ARROWS[direction] for direction in directions.values()], "^"),
-        Column("what it is", [m.summary if m else unknown for m in known], "wrap"),
-        Column("after", [m.source if m else "" for m in known], "wrap"),
-    ]
-    return Table(columns, title="What the measures are", folded=True, depth=PAGE)
 
 
 def _sentence(text: str) -> str:
