@@ -176,6 +176,23 @@ def test_help_is_instant_because_nothing_heavy_is_imported(args):
     assert done.returncode == (0 if args else 1)
 
 
+def test_a_ranking_loads_nothing_that_it_does_without():
+    code = """
+import sys
+import pandas as pd
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.report.content.study_report import document
+from mlflow_mleval.study import Study
+rows = [(d, m, i * j % 5, j % 3) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+study = Study.from_frame(pd.DataFrame(rows, columns=["dataset", "method", "f1", "recall"]))
+assert "c leads" in document(compare(study), {}, "ranking").render("md")
+heavy = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "scipy.linalg", "networkx", "mlflow", "mlflow_mleval.evaluation"}
+print(sorted(heavy & {*sys.modules}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_the_version_is_that_of_mleval_and_of_mlflow():
     assert mleval("--version").stdout == f"mleval, version {mlflow_mleval.__version__} (MLflow {version('mlflow')})\n"
 
