@@ -1,0 +1,200 @@
+"""Runs of `mlflow.genai.evaluate`, answer by answer: a trace is an instance, its assessments are measures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Assessment, Run, Trace
+
+from mlflow_mleval.analysis.answers import Answers
+from mlflow_mleval.naming import quoted, some
+from mlflow_mleval.tracking.bounds import bounded_json
+
+#: Traces that one request brings.
+PAGE = 500
+#: MLflow cuts the inputs in a trace's metadata here.
+CUT = 250
+#: What a scorer says of an answer that passes, and of one that does not.
+PASS = {True: 1.0, False: 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
+#: Characters of a question that a table shows.
+_ASKED = 200
+
+
+def is_evaluated(run: Run) -> bool:
+    """Whether `mlflow.genai.evaluate` made the run."""
+    return run.data.tags.get("mlflow.runType") == "genai_evaluate"
+
+
+def read_traces(
+    client: MlflowClient, run: Run, *, instance_by: str | None = None, grades: Mapping[str, Sequence[str]] | None = None
+) -> Answers:
+    """The answers of one run, from its traces, in the order in which they were given.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    run : Run
+    instance_by : str, optional
+        The input, or tag of the trace, whose value says which question it is. Default: a hash of all inputs.
+    grades : mapping of str to sequence of str
+        By measure, its categories from worst to best; they count 0, 1, 2 and so on.
+
+    Raises
+    ------
+    ValueError
+        The run has no trace with assessments, or no trace tells `instance_by`.
+    """
+    rows, keys, about, versions, notes = [], [], [], defaultdict(set), []
+    unclear: dict[str, Counter[str]] = defaultdict(Counter)
+    passing: dict[str, bool] = {}
+    for trace, inputs in _traces(client, run):
+        key = _key(trace, inputs, instance_by)
+        if key is None:
+            raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name another.")
+        row: dict[str, list[float]] = defaultdict(list)
+        for assessment in trace.info.assessments or ():
+            if assessment.feedback is None or assessment.valid is False or not _of(assessment, run):
+                continue
+            name = _name(assessment)
+            versions[name].add((assessment.metadata or {}).get("mlflow.assessment.scorerDigest", ""))
+            value = assessment.feedback.value
+            if assessment.feedback.error is not None or value is None:
+                row[name].append(np.nan)
+                continue
+            for part, single in (value.items() if isinstance(value, dict) else [("", value)]):
+                measure = f"{name}/{part}" if part else name
+                number, passes = _number(single, (grades or {}).get(measure))
+                if number is None:
+                    unclear[measure][str(single)] += 1
+                    continue
+                row[measure].append(number)
+                passing[measure] = passing.get(measure, True) and passes
+        keys.append(key)
+        rows.append({measure: _mean(values) for measure, values in row.items()})
+        plain = {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)} if isinstance(inputs, dict) else {}
+        about.append({**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": _asked(inputs)})
+    index = pd.Index(keys, name="instance", dtype=object)
+    values = pd.DataFrame(rows, index=index, dtype=float)
+    if values.empty:
+        raise ValueError("none of its traces has an assessment by a scorer")
+    for measure, found in unclear.items():
+        values = values.drop(columns=measure, errors="ignore")
+        notes.append(
+            f"{measure} is left out, for {some(map(quoted, found), 5)} are no numbers: declare its grades from worst to best, "
+            f"as in {measure}={','.join(list(found)[:3])}."
+        )
+    return Answers(
+        values, pd.DataFrame(about, index=index), _digest(run), _counted(run),
+        {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
+    )  # fmt: skip
+
+
+def _traces(client: MlflowClient, run: Run) -> Iterator[tuple[Trace, Any]]:
+    """Each trace with its full inputs; spans are only asked for where the metadata have cut the inputs of some."""
+    found, token = [], None
+    while True:
+        page = client.search_traces(
+            locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False, max_results=PAGE, page_token=token
+        )
+        found += page
+        if not (token := page.token):
+            break
+    found.sort(key=lambda t: (t.info.request_time, t.info.trace_id))
+    cut = {t.info.trace_id for t in found if _inputs(t) is None}
+    full = _full_inputs(client, run, cut) if cut else {}
+    for trace in found:
+        yield trace, full[trace.info.trace_id] if trace.info.trace_id in cut else _inputs(trace)
+
+
+def _inputs(trace: Trace) -> Any:
+    """The inputs in the metadata; None where they are not there in full."""
+    text = trace.info.trace_metadata.get("mlflow.traceInputs", "")
+    if not 0 < len(text) < CUT:
+        return None
+    try:
+        return bounded_json(text)
+    except ValueError:
+        return None
+
+
+def _full_inputs(client: MlflowClient, run: Run, wanted: set[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    token = None
+    while True:
+        page = client.search_traces(
+            locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=True, max_results=PAGE, page_token=token
+        )
+        for trace in page:
+            if trace.info.trace_id in wanted:
+                root = next((s for s in trace.data.spans if s.parent_id is None), None)
+                found[trace.info.trace_id] = root.inputs if root is not None else None
+        if not (token := page.token):
+            break
+    if lost := [i for i in wanted if found.get(i) is None]:
+        raise ValueError(f"the inputs of {len(lost):,} traces are cut, and their spans are not there ({some(lost, 3)})")
+    return found
+
+
+def _key(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+    if instance_by is not None:
+        own = inputs.get(instance_by) if isinstance(inputs, dict) else None
+        own = trace.info.tags.get(instance_by) if own is None else own
+        return None if own is None else str(own)
+    text = json.dumps(inputs, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _asked(inputs: Any) -> str:
+    if isinstance(inputs, dict) and len(inputs) == 1:
+        (inputs,) = inputs.values()
+    text = inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
+    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+
+
+def _of(assessment: Assessment, run: Run) -> bool:
+    """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said of it."""
+    return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (None, run.info.run_id)
+
+
+def _name(assessment: Assessment) -> str:
+    return f"{assessment.name} (human)" if assessment.source.source_type == "HUMAN" else assessment.name
+
+
+def _number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
+    """The number that an assessment stands for, and whether it is pass or fail."""
+    if grades is not None:
+        return (float(grades.index(str(value))) if str(value) in grades else None), False
+    if isinstance(value, bool | str):
+        found = PASS.get(value.strip().lower() if isinstance(value, str) else value)
+        return found, found is not None
+    if isinstance(value, int | float):
+        return (float(value) if np.isfinite(value) else np.nan), False
+    return None, False
+
+
+def _mean(values: list[float]) -> float:
+    known = [v for v in values if not np.isnan(v)]
+    return sum(known) / len(known) if known else np.nan
+
+
+def _digest(run: Run) -> str:
+    return "+".join(d.dataset.digest for d in run.inputs.dataset_inputs) if run.inputs else ""
+
+
+def _counted(run: Run) -> int | None:
+    """The rows of the data that was evaluated, as MLflow wrote them down."""
+    for given in run.inputs.dataset_inputs if run.inputs else ():
+        try:
+            rows = bounded_json(given.dataset.profile or "{}").get("num_rows")
+        except (ValueError, AttributeError):
+            continue
+        if type(rows) is int:
+            return rows
+    return None
