@@ -1,0 +1,243 @@
+"""What many answers to the same questions say beside the tests: ranking, agreement, sampling, and what more would give.
+
+Miller (2024), "Adding error bars to evals", for questions and samples as two sources of variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from mlflow_mleval.analysis.answers import Aligned
+from mlflow_mleval.analysis.paired import NOISE, named_pairs
+from mlflow_mleval.analysis.promethee import promethee
+from mlflow_mleval.analysis.unicriterion import tied_places
+from mlflow_mleval.measures.registry import directions
+from mlflow_mleval.validation import at_least_one, probability
+
+Array = NDArray[np.float64]
+#: Instances that a table of differences shows, and draws whose sums are in memory at once.
+MOST, BLOCK = 20, 250
+#: Scorers that agree more than this say the same.
+REDUNDANT = 0.9
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class AnswerRanking:
+    """A fused ranking of methods by the means of their measures over one set of instances.
+
+    Attributes
+    ----------
+    table : By method, best first: rank, phi, low and high (ranks that 95% of the resamples span), first_share (of resamples in
+        which the method leads, those that tie sharing).
+    n_resamples, seed : Of the bootstrap over instances, or over clusters of them.
+    n_units : How many instances or clusters were drawn from.
+    """
+
+    table: pd.DataFrame
+    n_resamples: int
+    seed: int
+    n_units: int
+
+    def verdict(self, named: object = str) -> str:
+        """The leader, and in how many resamples it leads."""
+        leader = self.table.iloc[0]
+        return (
+            f"{named(self.table.index[0])} leads the fused ranking, and in {leader.first_share:.0%} of {self.n_resamples:,} "
+            "resamples of the instances; this is about these instances and their like, no test over datasets."
+        )
+
+
+def answer_ranking(
+    found: Aligned, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), clusters: pd.Series | None = None,
+    n_resamples: int = 2_000, seed: int = 0,
+) -> AnswerRanking:
+    """Rank by PROMETHEE on the means (V-shape, equal weights), and by how much the ranking owes to the instances drawn.
+
+    Every resample draws instances, or whole clusters, with replacement; thresholds stay those of the data, the largest
+    difference of each measure.
+
+    Parameters
+    ----------
+    found : Aligned
+    minimize, maximize : iterable of str
+        Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
+    clusters : Series, optional
+        By instance, which ones belong together.
+    n_resamples, seed : int
+
+    Raises
+    ------
+    ValueError
+        A measure without a direction, or without a value for some method.
+    """
+    at_least_one(n_resamples, "n_resamples")
+    better = answer_directions(found, minimize, maximize)
+    methods, names = list(found.tables), found.measures
+    values = np.stack([found.tables[m][names].to_numpy() for m in methods], axis=1)  # instances x methods x measures
+    known = ~np.isnan(values)
+    means = pd.DataFrame(np.nanmean(values, axis=0), methods, names)
+    turned = [m for m in names if better[m] == "min"]
+    flows = promethee(means, minimize=turned, preference="v_shape", weights="equal").flows
+    unit = _units(found, clusters)
+    n_units = int(unit.max()) + 1
+    total, counted = (np.zeros((n_units, *values.shape[1:])) for _ in range(2))
+    np.add.at(total, unit, np.where(known, values, 0.0))
+    np.add.at(counted, unit, known)
+    sign = np.array([-1.0 if m in turned else 1.0 for m in names])
+    oriented = means.to_numpy() * sign
+    spread = np.ptp(oriented, axis=0)
+    rng = np.random.default_rng(seed)
+    best, worst = [], []
+    for start in range(0, n_resamples, BLOCK):
+        drawn = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=min(BLOCK, n_resamples - start)).astype(float)
+        with np.errstate(invalid="ignore"):
+            mean = np.tensordot(drawn, total, 1) / np.tensordot(drawn, counted, 1) * sign
+        mean = np.where(np.isnan(mean), oriented, mean)
+        difference = mean[:, :, None, :] - mean[:, None, :, :]
+        difference[np.abs(difference) < NOISE * np.abs(oriented).max()] = 0.0
+        share = np.divide(difference, spread, out=np.sign(difference), where=spread > 0)
+        phi = np.clip(share, -1.0, 1.0).mean(axis=3).sum(axis=2) / max(len(methods) - 1, 1)
+        places = tied_places(-phi)
+        best.append(places[0])
+        worst.append(places[1])
+    best, worst = np.concatenate(best), np.concatenate(worst)
+    table = pd.DataFrame({
+        "rank": flows["rank"].reindex(methods), "phi": flows["phi"].reindex(methods),
+        "low": np.floor(np.quantile(best, 0.025, axis=0)).astype(int) + 1,
+        "high": np.ceil(np.quantile(worst, 0.975, axis=0)).astype(int) + 1,
+        "first_share": ((best == 0) / (worst + 1)).mean(axis=0),
+    }, index=pd.Index(methods, name="method"))  # fmt: skip
+    return AnswerRanking(table.sort_values("rank", kind="stable"), n_resamples, seed, n_units)
+
+
+def answer_directions(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, str]:
+    """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or fail."""
+    minimize, maximize = list(minimize), list(maximize)
+    told = {*minimize, *maximize}
+    return directions(found.measures, minimize, [*maximize, *(m for m in found.passing if m not in told)])
+
+
+def most_different(found: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST) -> pd.DataFrame:
+    """The instances on which two methods differ most over all measures.
+
+    One row an instance: key, asked, link_a, link_b, each measure's difference (positive: a is better), and `difference`, their
+    mean in standard deviations of each measure's differences.
+    """
+    a, b = found.tables[method_a], found.tables[method_b]
+    sign = np.array([-1.0 if better[m] == "min" else 1.0 for m in found.measures])
+    raw = (a - b)[found.measures] * sign
+    deviation = raw.std(ddof=0).replace(0.0, np.nan)
+    size = (raw / deviation).mean(axis=1).fillna(0.0)
+    order = size.abs().sort_values(ascending=False, kind="stable").index[:most]
+    order = [key for key in order if size[key] != 0]
+    about = (found.answers[m].about for m in (method_a, method_b))
+    about_a, about_b = (table[~table.index.duplicated()].reindex(order) for table in about)
+    return pd.DataFrame({
+        "asked": about_a["asked"], "difference": size[order], **{m: raw.loc[order, m] for m in found.measures},
+        "link_a": about_a["link"], "link_b": about_b["link"],
+    }, index=pd.Index(order, name="instance"))  # fmt: skip
+
+
+def agreement(found: Aligned) -> pd.DataFrame:
+    """How much the measures agree on the same answers, over all methods.
+
+    One row a pair of measures: measure_a, measure_b, n (answers that have both), correlation (Pearson's, within methods: of
+    deviations from each method's mean), equal_share (of answers with the same value, for two of pass or fail), redundant
+    (whether the absolute correlation exceeds .9).
+    """
+    tables = [table[found.measures] for table in found.tables.values()]
+    pooled = pd.concat(tables, ignore_index=True)
+    centred = pd.concat([table - table.mean() for table in tables], ignore_index=True)
+    rows = []
+    for i, a in enumerate(found.measures):
+        for b in found.measures[i + 1 :]:
+            both = centred[[a, b]].dropna()
+            varies = (both.std(ddof=0) > 1e-12).all()
+            passing = a in found.passing and b in found.passing
+            rows.append({
+                "measure_a": a, "measure_b": b, "n": len(both),
+                "correlation": float(both[a].corr(both[b])) if varies and len(both) > 2 else np.nan,
+                "equal_share": float((pooled.loc[both.index, a] == pooled.loc[both.index, b]).mean()) if passing else np.nan,
+            })  # fmt: skip
+    table = pd.DataFrame(rows, columns=["measure_a", "measure_b", "n", "correlation", "equal_share"])
+    return table.assign(redundant=table["correlation"].abs() > REDUNDANT)
+
+
+def sampling(found: Aligned) -> pd.DataFrame:
+    """Where questions were answered more than once: how much of the variance is the question's, and how much is sampling.
+
+    One row a method and measure: questions, samples (a question, on average), question_variance, sampling_variance,
+    question_share (of the variance of one answer), standard_error (of the mean now), with_questions and with_samples (what it
+    would be with twice as many questions, or with twice as many answers to each).
+    """
+    rows = []
+    for method, answers in found.answers.items():
+        for measure in found.measures:
+            groups = answers.values[measure].dropna().groupby(level=0)
+            size, mean = groups.size().to_numpy(), groups.mean().to_numpy()
+            if len(size) < 2 or size.max() < 2:
+                continue
+            within = float(groups.var(ddof=1)[size > 1].mul(size[size > 1] - 1).sum() / (size[size > 1] - 1).sum())
+            inverse = float((1 / size).mean())
+            between = max(float(mean.var(ddof=1)) - within * inverse, 0.0)
+            n = len(size)
+            rows.append({
+                "method": method, "measure": measure, "questions": n, "samples": float(size.mean()),
+                "question_variance": between, "sampling_variance": within,
+                "question_share": between / (between + within) if between + within else np.nan,
+                "standard_error": np.sqrt((between + within * inverse) / n),
+                "with_questions": np.sqrt((between + within * inverse) / (2 * n)),
+                "with_samples": np.sqrt((between + within * inverse / 2) / n),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def questions_needed(
+    found: Aligned, better: Mapping[str, str], *, difference: float | None = None, clusters: pd.Series | None = None,
+    alpha: float = 0.05, power: float = POWER,
+) -> pd.DataFrame:
+    """How many questions, or clusters of them, until a difference would be found.
+
+    One row a pair and measure: method_a, method_b, measure, n (now), difference (the one seen, positive where a is better, or the
+    one that matters), standard_deviation (of differences by question or cluster), needed (for this power at alpha / number of
+    rows, two-sided, by the normal approximation; infinite where no difference is seen), more (beyond those there are).
+    """
+    probability(alpha, "alpha")
+    methods = list(found.tables)
+    first, second = np.triu_indices(len(methods), 1)
+    unit = _units(found, clusters)
+    n_rows = len(first) * len(found.measures)
+    reach = float(stats.norm.isf(alpha / n_rows / 2) + stats.norm.ppf(power))
+    parts = []
+    for measure in found.measures:
+        sign = -1.0 if better[measure] == "min" else 1.0
+        for a, b in zip(first, second, strict=True):
+            d = sign * (found.tables[methods[a]][measure] - found.tables[methods[b]][measure]).to_numpy()
+            has = ~np.isnan(d)
+            sums, counts = np.bincount(unit[has], d[has]), np.bincount(unit[has])
+            there = counts > 0
+            n, mean = int(there.sum()), float(d[has].mean()) if has.any() else np.nan
+            squares = ((sums - counts * mean)[there] ** 2).sum()
+            deviation = float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
+            target = abs(mean) if difference is None else difference
+            needed = np.ceil((reach * deviation / target) ** 2) if target else np.inf
+            parts.append({"measure": measure, "pair": (a, b), "n": n, "difference": mean if difference is None else difference,
+                          "standard_deviation": deviation, "needed": max(needed, 2), "more": max(needed - n, 0)})  # fmt: skip
+    table = pd.DataFrame(parts)
+    pairs = np.array(table.pop("pair").tolist())
+    return pd.DataFrame({**named_pairs(tuple(methods), pairs[:, 0], pairs[:, 1]), **table})
+
+
+def _units(found: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:
+    """By instance, the number of its cluster, or its own."""
+    keys = next(iter(found.tables.values())).index
+    if clusters is None:
+        return np.arange(len(keys))
+    return pd.factorize(clusters.reindex(keys))[0]

@@ -1,0 +1,186 @@
+"""Answers of several methods to the same questions: put side by side by what was asked, and what many of them say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlflow_mleval.analysis.answer_comparison import (
+    agreement,
+    answer_directions,
+    answer_ranking,
+    most_different,
+    questions_needed,
+    sampling,
+)
+from mlflow_mleval.analysis.answers import Answers, aligned
+from mlflow_mleval.analysis.folds.hotelling import hotelling
+from mlflow_mleval.analysis.joint_test import joint_test
+from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
+
+
+def made(values, keys=None, **more):
+    """Answers with these columns; the questions are q0, q1 and so on unless given."""
+    table = pd.DataFrame(values, dtype=float)
+    table.index = pd.Index([f"q{i:04d}" for i in range(len(table))] if keys is None else keys, name="instance")
+    about = pd.DataFrame({"asked": table.index, "link": [f"tr-{k}" for k in range(len(table))]}, table.index)
+    return Answers(table, about, **more)
+
+
+def test_rows_align_by_their_key_in_whatever_order_they_come():
+    rng = np.random.default_rng(0)
+    keys = [f"k{i}" for i in range(50)]
+    first = made({"f": np.arange(50.0), "g": np.zeros(50)}, keys)
+    order = rng.permutation(50)
+    second = made({"g": np.ones(50), "f": np.arange(50.0)[order]}, [keys[i] for i in order])
+    found = aligned({"a": first, "b": second})
+    assert found.measures == ["f", "g"] and not found.notes
+    pd.testing.assert_frame_equal(found.tables["a"][["f"]], found.tables["b"][["f"]])
+
+
+def test_lost_answers_are_a_doubt_while_few_and_an_error_when_many():
+    whole = made({"f": np.zeros(100)}, counted=100)
+    with pytest.raises(MissingResultsError, match="48 of 100 instances.*b: 52 of 100; the store has lost answers of b: 52 of"):
+        aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)})
+    kept = aligned({"a": whole, "b": made({"f": np.zeros(48)}, counted=100)}, shared=True)
+    assert len(kept.tables["a"]) == 48 and "48 of 100 instances are compared" in kept.notes[1]
+    few = aligned({"a": whole, "b": made({"f": np.zeros(97)}, counted=100)})
+    assert "b: 3 of 100 answers" in few.notes[0] and "97 of 100 instances" in few.notes[1]
+
+
+def test_a_loss_on_both_sides_is_seen_although_the_rest_agrees():
+    half = made({"f": np.zeros(48)}, counted=100)
+    with pytest.raises(MissingResultsError, match="lost answers of a: 52 of 100 answers, b: 52 of 100 answers"):
+        aligned({"a": half, "b": half})
+
+
+def test_nothing_in_common_is_an_error():
+    with pytest.raises(IncomparableRunsError, match="share none of their 4 instances"):
+        aligned({"a": made({"f": [0, 1]}, ["x", "y"]), "b": made({"f": [0, 1]}, ["u", "v"])})
+    with pytest.raises(IncomparableRunsError, match="no measure by instance in common .a: f; b: g."):
+        aligned({"a": made({"f": [0, 1]}), "b": made({"g": [0, 1]})})
+    with pytest.raises(MissingResultsError, match="only 1 method"):
+        aligned({"a": made({"f": [0, 1]})})
+
+
+def test_other_data_scorers_measures_and_failures_are_doubts_with_numbers():
+    first = made({"f": [0, np.nan, 1], "only": [1, 1, 1]}, digest="d1", scorers={"f": "v1"}, notes=("Not read.",))
+    second = made({"f": [0, 1, 1]}, digest="d2", scorers={"f": "v2"})
+    notes = "\n".join(aligned({"a": first, "b": second}).notes)
+    for said in ("Not read.", "d1: a; d2: b", "other versions of the scorer on f", "left out: only", "f of a: 1 of 3"):
+        assert said in notes
+
+
+def test_a_question_counts_once_however_often_it_was_answered():
+    twice = made({"f": [0, 1, 1, 1]}, ["q", "q", "r", "s"])
+    found = aligned({"a": twice, "b": made({"f": [0.0, 1.0, 0.0]}, ["q", "r", "s"])})
+    assert found.tables["a"]["f"].tolist() == [0.5, 1, 1] and found.several
+    assert "a: 4 answers, b: 3 answers" in found.notes[-1]
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(1)
+    hard = rng.random(400)
+    right = {m: (rng.random(400) > hard * c).astype(float) for m, c in (("a", 0.6), ("b", 0.9), ("c", 0.9))}
+    columns = {m: {"exact": y, "length": rng.normal(size=400), "judge": y} for m, y in right.items()}
+    return aligned({m: made(table, passing=("exact", "judge")) for m, table in columns.items()})
+
+
+def test_ranking_leads_as_the_means_do_and_says_how_often(found):
+    ranking = answer_ranking(found, minimize=["length"])
+    assert ranking.table.index[0] == "a" and ranking.table["first_share"].sum() == pytest.approx(1)
+    assert ranking.table.loc["a", "first_share"] > 0.8 and ranking.n_units == 400
+    assert "no test over datasets" in ranking.verdict() and f"{ranking.table.loc['a', 'first_share']:.0%}" in ranking.verdict()
+    again = answer_ranking(found, minimize=["length"])
+    pd.testing.assert_frame_equal(ranking.table, again.table)
+
+
+def test_ranking_without_any_difference_shares_the_first_place():
+    same = made({"f": np.ones(30) * 0.3})
+    table = answer_ranking(aligned({"a": same, "b": same}), maximize=["f"], n_resamples=50).table
+    assert table["first_share"].tolist() == [0.5, 0.5] and table["low"].tolist() == [1, 1] and table["high"].tolist() == [2, 2]
+
+
+def test_directions_are_declared_except_for_pass_or_fail(found):
+    with pytest.raises(Exception, match="length"):
+        answer_directions(found)
+    assert answer_directions(found, ["length", "judge"]) == {"exact": "max", "length": "min", "judge": "min"}
+
+
+def test_most_different_instances_come_with_links(found):
+    table = most_different(found, "a", "b", answer_directions(found, ["length"]), most=5)
+    assert len(table) == 5 and table["difference"].abs().is_monotonic_decreasing
+    key = table.index[0]
+    assert table.loc[key, "exact"] == found.tables["a"].loc[key, "exact"] - found.tables["b"].loc[key, "exact"]
+    assert table.loc[key, "link_a"] == found.answers["a"].about.loc[key, "link"]
+
+
+def test_agreement_finds_the_scorer_that_says_the_same(found):
+    table = agreement(found).set_index(["measure_a", "measure_b"])
+    same = table.loc[("exact", "judge")]
+    assert same["redundant"] and same["correlation"] == pytest.approx(1) and same["equal_share"] == 1
+    assert not table.loc[("exact", "length"), "redundant"] and table["n"].eq(1200).all()
+
+
+def test_variance_is_shared_between_question_and_sampling():
+    rng = np.random.default_rng(2)
+    n, k, between, within = 3000, 4, 0.5, 2.0
+    question = np.repeat(rng.normal(0, np.sqrt(between), n), k)
+    keys = np.repeat([f"q{i:05d}" for i in range(n)], k)
+    answers = made({"f": question + rng.normal(0, np.sqrt(within), n * k)}, keys)
+    row = sampling(aligned({"a": answers, "b": answers})).iloc[0]
+    assert row["question_variance"] == pytest.approx(between, rel=0.1)
+    assert row["sampling_variance"] == pytest.approx(within, rel=0.1)
+    assert row["question_share"] == pytest.approx(0.2, abs=0.02)
+    assert row["standard_error"] == pytest.approx(answers.values["f"].groupby(level=0).mean().std() / np.sqrt(n))
+    assert row["with_questions"] < row["with_samples"] < row["standard_error"]
+    assert sampling(aligned({m: made({"f": [0, 1]}) for m in "ab"})).empty
+
+
+def test_questions_needed_find_the_difference_that_often():
+    rng = np.random.default_rng(3)
+    d = rng.normal(0.2, 1, 200)
+    d = (d - d.mean()) / d.std(ddof=1) + 0.2
+    pair = aligned({"a": made({"f": d}), "b": made({"f": np.zeros(200)})})
+    row = questions_needed(pair, {"f": "max"}).iloc[0]
+    assert row["difference"] == pytest.approx(0.2) and row["needed"] == 197 and row["more"] == 0
+    drawn = rng.normal(0.2, 1, (4000, int(row["needed"])))
+    power = (np.abs(drawn.mean(1) / drawn.std(1, ddof=1)) * np.sqrt(row["needed"]) > 1.96).mean()
+    assert power == pytest.approx(0.8, abs=0.03)
+    assert questions_needed(pair, {"f": "max"}, difference=0.1).iloc[0]["more"] == 785 - 200
+    clusters = pd.Series(np.arange(200) // 10, index=pair.tables["a"].index)
+    assert questions_needed(pair, {"f": "max"}, clusters=clusters).iloc[0]["n"] == 20
+
+
+def test_joint_test_is_hotelling_and_counts_every_sign_change():
+    rng = np.random.default_rng(4)
+    d = rng.normal(0.4, 1, (9, 3))
+    found = joint_test(d)
+    assert found.statistic == pytest.approx(hotelling(d, np.zeros_like(d)).statistic) and found.exact
+
+    def t2(x):
+        return len(x) * x.mean(0) @ np.linalg.solve(np.cov(x.T), x.mean(0))
+
+    signs = [[1 - 2 * (k >> i & 1) for i in range(9)] for k in range(2**9)]
+    assert found.pvalue == np.mean([t2(d * np.array(s)[:, None]) >= t2(d) - 1e-9 for s in signs])
+
+
+def test_joint_test_names_dependent_measures_and_handles_none_that_differ():
+    rng = np.random.default_rng(5)
+    d = rng.normal(size=(40, 2))
+    assert joint_test(np.column_stack([d, d.sum(axis=1)])).dependent != ()
+    assert joint_test(np.column_stack([d, d.sum(axis=1)])).statistic == pytest.approx(joint_test(d).statistic)
+    assert joint_test(np.zeros((5, 2))).pvalue == 1.0
+    with pytest.raises(ValueError, match="row without NaN"):
+        joint_test([[np.nan, 1.0]])
+
+
+def test_joint_test_holds_its_level_with_and_without_clusters():
+    rng = np.random.default_rng(6)
+    rejected = np.zeros(2)
+    units = np.repeat(np.arange(20), 5)
+    for k in range(300):
+        shared = np.repeat(rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0)
+        d = shared + 0.3 * rng.normal(size=(100, 2))
+        rejected += [joint_test(d, by, n_resamples=199, seed=k).pvalue <= 0.05 for by in (units, None)]
+    assert rejected[0] / 300 <= 0.08 and rejected[1] / 300 > 0.2
