@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from mlflow_mleval.analysis import bayes
 from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 
 
@@ -46,6 +47,15 @@ def test_many_pairs_at_once_are_each_pair_alone():
     for row in found.sample(4, random_state=0).itertuples():
         alone = bayesian_signed_rank(table[[row.method_a, row.method_b]], 0.02, n_resamples=2**17).table.iloc[0]
         assert list(row[4:10]) == pytest.approx(alone.iloc[3:9].tolist(), abs=1e-12) and row.decision == alone["decision"]
+
+
+@pytest.mark.parametrize("rope", [0.0, 0.1])
+def test_sorted_pairs_are_as_all_sums(rope, monkeypatch):
+    values = table(n=30).round(1)  # many sums meet the rope exactly
+    sums = bayesian_signed_rank(values, rope, n_resamples=500)
+    monkeypatch.setattr(bayes, "MANY", 29)
+    monkeypatch.setattr(bayes, "CACHE", 1000)
+    pd.testing.assert_frame_equal(bayesian_signed_rank(values, rope, n_resamples=500).table, sums.table)
 
 
 def test_correlated_t_is_the_integral_of_its_posterior():

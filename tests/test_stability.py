@@ -80,6 +80,15 @@ def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preferen
                 assert row[f"weight_{side}"] == pytest.approx(weights.div(weights.sum(axis=1), axis=0)[measure].mean())
 
 
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_weight_intervals_of_many_events_are_found_piece_by_piece(decimals, monkeypatch):
+    fusion = fuse(random_study(0, m=25, decimals=decimals))
+    whole = stability.weight_intervals(fusion).table
+    monkeypatch.setattr(stability, "FIRST", 20)
+    monkeypatch.setattr(stability, "CHUNK", 100)
+    pd.testing.assert_frame_equal(stability.weight_intervals(fusion).table, whole)
+
+
 def test_weight_intervals_by_hand():
     """f1 prefers b by 1, one_error prefers a by 1: they change places where the weights are equal."""
     frame = pd.DataFrame({"dataset": "d", "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})

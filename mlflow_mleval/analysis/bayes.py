@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 FEW = 5
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
+#: The same of an array that should stay in a processor's cache; and from how many datasets on each pair is sorted.
+CACHE, MANY = 2**16, 100
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,11 @@ def bayesian_signed_rank(
 def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
     """By pair, the shares of the draws in which most of the weight of sums is above the rope, and below it.
 
-    A weighted share of sums is linear in the products of two weights: one matrix product serves all pairs.
+    A weighted share of sums is linear in the products of two weights: one matrix product serves all pairs. For many datasets the
+    products are too many; then each pair goes by its sorted differences, where the sums above the rope with each are a run.
     """
+    if z.shape[1] > MANY:
+        return np.array([_shares_of_pair(draws, row, noise.max(), rope) for row in z]).T
     i, j = np.triu_indices(z.shape[1])
     sums, slack = z[:, i] + z[:, j], np.maximum(noise[i], noise[j])
     times = np.where(i == j, 1.0, 2.0)
@@ -161,6 +166,23 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
         within = 1 - above - below
         count += ((above > below) & (above > within)).sum(axis=0), ((below > above) & (below > within)).sum(axis=0)
     return count / len(draws)
+
+
+def _shares_of_pair(draws: Array, z: Array, slack: float, rope: float) -> tuple[float, float]:
+    """`_shares` of one pair in O(n log n) a draw, with the largest float noise of all datasets for each."""
+    order = np.argsort(z, kind="stable")
+    z = z[order]
+    above, below = (np.searchsorted(z, limit - z, side) for limit, side in (
+        (2 * rope + slack, "right"), (-2 * rope - slack, "left")))  # fmt: skip
+    count, step = np.zeros(2), max(1, CACHE // len(z))
+    for start in range(0, len(draws), step):
+        weights = draws[start : start + step].T[order]
+        total = np.concatenate([np.zeros((1, weights.shape[1])), np.cumsum(weights, axis=0)])
+        b = np.einsum("ij,ij->j", weights, total[below])
+        a = 1 - np.einsum("ij,ij->j", weights, total[above])
+        within = 1 - a - b
+        count += ((a > b) & (a > within)).sum(), ((b > a) & (b > within)).sum()
+    return tuple(count / len(draws))
 
 
 @renamed(threshold="credible_level", minimize=DIRECTION)

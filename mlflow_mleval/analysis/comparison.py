@@ -385,8 +385,9 @@ def compare(
     if stability:
         if len(full.methods) == 2:
             absent["stability.leave_one_out"] = "needs three methods"
+        intervals = st.weight_intervals(fusion)
         sure = Stability(
-            st.weight_intervals(fusion), st.dethrone(fusion), st.rank_acceptability(fusion, n_resamples, seed),
+            intervals, st.dethrone(fusion, intervals), st.rank_acceptability(fusion, n_resamples, seed),
             st.leave_one_out(fusion) if len(full.methods) > 2 else None, st.sensitivity(study, **choices),
         )  # fmt: skip
     by_measure, tau = _by_measure(full, fusion, ties)

@@ -26,6 +26,8 @@ from mlflow_mleval.validation import at_least_one
 SAME = 1e-11
 #: How many numbers a work array holds at most.
 CHUNK = 1_000_000
+#: How many events are tried before all others are put in order.
+FIRST = 10_000
 #: How many multiplications of weights by flows are done at once: small enough for BLAS not to start threads for it.
 BLOCK = 200_000
 
@@ -139,7 +141,8 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
     methods then change places at most once, where their net flows, two lines in the factor, cross. Mean ranks are constant
     between such crossings, so that the intervals are exact: at every crossing, outward from factor 1, the ranks are brought up to
     date until leader and order have changed. A tie at factor 1 counts: an interval ends at 1 where the smallest move makes the
-    leader another. O(n · D · m³) time for m methods, n measures and D datasets at worst.
+    leader another. O(n · D · m²) memory-bound steps for m methods, n measures and D datasets unless very many methods come close
+    to the lead without reaching it, and 100 bytes for each pair of methods and dataset.
 
     >>> frame = pd.DataFrame({"dataset": ["d"] * 2, "method": ["a", "b"], "f1": [0.5, 0.6], "one_error": [0.2, 0.4]})
     >>> found = weight_intervals(fuse(Study.from_frame(frame), weights={"f1": 3, "one_error": 1}))
@@ -148,7 +151,7 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
     """
     methods = list(fusion.ranking.index)
     flows, weights = _by_measure(fusion, methods)
-    a, b = np.triu_indices(len(methods), 1)
+    a, b = (side.astype(np.int32) for side in np.triu_indices(len(methods), 1))
     rows = {}
     for j, measure in enumerate(fusion.study.measures):
         own = flows[:, :, j] * (weights[:, None, j] > 0)
@@ -156,26 +159,22 @@ def weight_intervals(fusion: Fusion) -> WeightIntervals:
         slope, fixed = (_clean(x[:, a] - x[:, b]) for x in (own, others))
         slope *= weights[:, None, j]
         now = _clean(fixed + slope)
+        behind = np.sign(now).sum(axis=0)
+        start = np.bincount(b, behind, len(methods)) - np.bincount(a, behind, len(methods))
         with np.errstate(divide="ignore", invalid="ignore"):
             crossing = np.where(now == 0, 1.0, -fixed / slope)
-        sums = np.zeros((len(weights), len(methods)))
-        np.add.at(sums, (slice(None), a), -np.sign(now))
-        np.add.at(sums, (slice(None), b), np.sign(now))
-        start = sums.sum(axis=0).astype(np.int64)
-        dataset, pair = np.nonzero((slope != 0) & (crossing > 0))
-        at, up = crossing[dataset, pair], np.sign(slope[dataset, pair]).astype(np.int64)
+        crossing[slope == 0] = 0
         row = {"weight": weights[:, j].mean()}
-        for side, toward, beyond in (("low", -1, at <= 1), ("high", 1, at >= 1)):
-            part = np.flatnonzero(beyond)
-            part = part[np.argsort(toward * at[part], kind="stable")]
-            size = np.where(at[part] == 1, 1, 2) * up[part] * toward
-            change = _first_changes(start, at[part], a[pair[part]], b[pair[part]], size)
-            for prefix, (factor, lead) in zip(("", "order_"), change, strict=True):
+        for side, toward in (("low", -1), ("high", 1)):
+            event = np.flatnonzero((crossing > 0) & (crossing <= 1 if toward < 0 else crossing >= 1))
+            at, pair = crossing.ravel()[event], event % len(a)
+            size = np.where(at == 1, 1, 2) * np.sign(slope.ravel()[event]) * toward
+            factors, beyond = _first_changes(start, at, toward, a[pair], b[pair], size)
+            for prefix, factor in zip(("", "order_"), factors, strict=True):
                 limit = (np.inf if toward > 0 else 0.0) if factor is None else factor
                 row[f"{prefix}factor_{side}"] = limit
                 row[f"{prefix}weight_{side}"] = _scaled(weights[:, j], limit)
-                if not prefix:
-                    row[f"rival_{side}"] = None if factor is None else methods[_newcomer(start, lead)]
+            row[f"rival_{side}"] = None if beyond is None else methods[_newcomer(start, beyond)]
         rows[measure] = row
     leaders = tuple(fusion.ranking.index[fusion.ranking["rank"] == fusion.ranking["rank"].min()])
     table = pd.DataFrame(list(rows.values()), list(rows), _INTERVAL_COLUMNS, dtype=object)
@@ -189,37 +188,80 @@ _INTERVAL_COLUMNS = [
 
 
 def _first_changes(
-    start: npt.NDArray[np.int64], at: Array, a: npt.NDArray[np.intp], b: npt.NDArray[np.intp], size: npt.NDArray[np.int64]
-) -> list[tuple[float | None, npt.NDArray[np.int64]]]:
-    """Where, along the events, the set of leaders first changes, and where the order does; with the rank sums beyond.
+    start: Array, at: Array, toward: int, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array
+) -> tuple[list[float | None], Array | None]:
+    """Where, going down or up from factor 1, the set of leaders first changes, and where the order does; the rank sums beyond.
 
-    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e].
+    Event e at factor at[e] takes size[e] from the rank sum of method a[e] and gives it to b[e]. Of many events the nearest ones
+    are tried first, without sorting all.
     """
-    order = np.argsort(start, kind="stable")
-    steps, lead = np.sign(np.diff(start[order])), start == start.min()
-    found: list[tuple[float | None, npt.NDArray[np.int64]]] = [(None, start), (None, start)]
-    ends = np.append(np.abs(np.diff(at)) > SAME * at[1:], True) if len(at) else np.zeros(0, bool)
-    sums, length = start, max(CHUNK // len(start), 1)
-    for first in range(0, len(at), length):
-        chunk = slice(first, first + length)
-        moves = np.zeros((len(at[chunk]), len(start)), dtype=np.int64)
-        e = np.arange(len(moves))
-        moves[e, a[chunk]] -= size[chunk]
-        moves[e, b[chunk]] += size[chunk]
-        state = sums + np.cumsum(moves, axis=0)
-        sums = state[-1]
-        state, where = state[ends[chunk]], at[chunk][ends[chunk]]
-        for k in (k for k, (factor, _) in enumerate(found) if factor is None):
-            leaders = k == 0
-            same = (state == state.min(axis=1, keepdims=True)) == lead if leaders else np.sign(np.diff(state[:, order])) == steps
-            if len(hits := np.flatnonzero(~same.all(axis=1))):
-                found[k] = float(where[hits[0]]), state[hits[0]]
-        if all(factor is not None for factor, _ in found):
+    for n in dict.fromkeys((min(FIRST + len(at) // 16, len(at)), len(at))):
+        some = np.argpartition(toward * at, n - 1)[:n] if n < len(at) else np.arange(n)
+        some = some[np.argsort(toward * at[some], kind="stable")]
+        found = _along(start, at[some], a[some], b[some], size[some], n == len(at))
+        if None not in found[0]:
             break
     return found
 
 
-def _newcomer(start: npt.NDArray[np.int64], beyond: npt.NDArray[np.int64]) -> int:
+def _along(
+    start: Array, at: Array, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array, whole: bool
+) -> tuple[list[float | None], Array | None]:
+    """The same for events in their order; where they are not the `whole`, what is after the last is unknown.
+
+    In a chunk of events a rank sum moves by no more than its own events can move it. Only methods that can so reach the leaders,
+    or a neighbour in the order, are followed from event to event.
+    """
+    m, order = len(start), np.argsort(start, kind="stable")
+    steps, lead = np.sign(np.diff(start[order])), start == start.min()
+    factors: list[float | None] = [None, None]
+    beyond = None
+    last = np.append(np.abs(np.diff(at)) > SAME * at[1:], whole) if len(at) else np.zeros(0, bool)
+    group, ends = np.cumsum(last) - last, np.flatnonzero(last) + 1  # events at one factor, and where their groups end
+    sums, first, length = start, 0, 256
+
+    def moved(events: slice) -> Array:
+        return np.bincount(b[events], size[events], m) - np.bincount(a[events], size[events], m)
+
+    while first < len(ends) and None in factors:
+        begin = ends[first - 1] if first else 0
+        events = slice(begin, ends[min(first + length, len(ends)) - 1])
+        room = np.bincount(a[events], np.abs(size[events]), m) + np.bincount(b[events], np.abs(size[events]), m)
+        rivals = lead | (sums - room <= (sums + room)[lead].min())
+        if factors[0] is not None or rivals.sum() == 1:
+            rivals = np.zeros(m, bool)
+        gaps = np.flatnonzero(np.abs(np.diff(sums[order])) <= room[order[1:]] + room[order[:-1]])
+        if factors[1] is not None:
+            gaps = gaps[:0]
+        followed = rivals.copy()
+        followed[order[gaps]] = followed[order[gaps + 1]] = True
+        hits = np.flatnonzero(followed[a[events]] | followed[b[events]]) + begin
+        groups, row = np.unique(group[hits], return_inverse=True)
+        if len(groups) * followed.sum() > CHUNK and length > 1:
+            length //= 2
+            continue
+        place, width = np.cumsum(followed) - 1, int(followed.sum())
+        moves = np.zeros(len(groups) * width)
+        for side, sign in ((a, -1), (b, 1)):
+            own = followed[side[hits]]
+            moves += np.bincount(row[own] * width + place[side[hits[own]]], sign * size[hits[own]], len(moves))
+        state = sums[followed] + np.cumsum(moves.reshape(len(groups), width), axis=0)
+        among = state[:, rivals[followed]]
+        same = (
+            ((among == among.min(axis=1, keepdims=True, initial=np.inf)) == lead[rivals]).all(axis=1),
+            (np.sign(state[:, place[order[gaps + 1]]] - state[:, place[order[gaps]]]) == steps[gaps]).all(axis=1),
+        )
+        for k in range(2):
+            if factors[k] is None and not same[k].all():
+                until = ends[groups[int(np.argmin(same[k]))]]
+                factors[k] = float(at[until - 1])
+                if k == 0:
+                    beyond = sums + moved(slice(begin, until))
+        sums, first, length = sums + moved(events), first + length, min(2 * length, CHUNK)
+    return factors, beyond
+
+
+def _newcomer(start: Array, beyond: Array) -> int:
     """Who leads beyond and did not before, else who still leads; the first in the ranking."""
     lead, before = beyond == beyond.min(), start == start.min()
     new = lead & ~before
@@ -249,7 +291,7 @@ def _by_measure(fusion: Fusion, methods: list[str]) -> tuple[Array, Array]:
     return np.ascontiguousarray((by.up - by.down)[:, :, order].swapaxes(1, 2)), fusion.flows.weights
 
 
-def dethrone(fusion: Fusion) -> Dethronement:
+def dethrone(fusion: Fusion, intervals: WeightIntervals | None = None) -> Dethronement:
     """The smallest changes of weights that cost the leader the lead.
 
     Two questions, two criteria. One measure's weight moves and the others are rescaled: when does the best *mean rank* pass to
@@ -257,9 +299,9 @@ def dethrone(fusion: Fusion) -> Dethronement:
     keeping every weight at least 0 and the sums 1: what is the smallest ½ Σ|δ_j| with which a rival reaches the leader's *net
     flow averaged over datasets*? The second is a linear programme per rival; since weight moved from measure i to measure k
     changes the difference in proportion to g_k - g_i, it is solved by moving weight to the measure that favours the rival most,
-    from the others in order of how much they favour the leader.
+    from the others in order of how much they favour the leader. `intervals` are those of the fusion, where they are known.
     """
-    intervals = weight_intervals(fusion)
+    intervals = intervals or weight_intervals(fusion)
     moves = [
         {"measure": measure, "weight": row.weight, "to": to, "change": to - row.weight, "rival": rival}
         for measure, row in intervals.table.iterrows()
