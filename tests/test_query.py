@@ -328,7 +328,7 @@ def test_filter_run_ids_and_several_experiments(log):
         load_study(run_ids=["' or 1=1"])
     with pytest.raises(NoRunsError, match="holds no run that can be used: no run fits"):
         load(filter_string="params.lr = '7'")
-    with pytest.raises(StoreError, match=r"MLflow does not accept the filter 'nonsense': Invalid clause.*Example"):
+    with pytest.raises(StoreError, match=r"MLflow does not accept the filter 'nonsense': Invalid clause.*Examples: params"):
         load(filter_string="nonsense")
 
 

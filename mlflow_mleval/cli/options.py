@@ -59,7 +59,9 @@ selection = (
     _many("Selection", "-n", "--experiment-name", "experiment_names", help="Experiment to read, by name."),
     _many("Selection", "--run-id", "run_ids", metavar="ID", help="Read only this run."),
     Option("Selection", "--filter", "filter_string", default="", metavar="EXPR",
-           help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1'\"."),
+           help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and tags.mlflow.user = "
+           "'alice'\", \"attributes.status = 'FINISHED'\", \"metrics.f1 > 0.5\", "
+           "\"attributes.start_time > 1700000000000\" (milliseconds)."),
     Option("Selection", "--method-by", metavar="RULE",
            help="What names a run's method: tag:NAME, param:NAME, run_name or experiment."),
     Option("Selection", "--dataset-by", metavar="RULE",

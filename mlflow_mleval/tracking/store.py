@@ -21,7 +21,7 @@ from mlflow_mleval import redaction
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 from mlflow_mleval.redaction import masked, raise_alone
-from mlflow_mleval.tracking import conflicts
+from mlflow_mleval.tracking import conflicts, filters
 
 PAGE = 1_000
 #: How often several pages are read at most, until two times in turn they are the same.
@@ -196,10 +196,8 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
             raise
         text = _first_sentence(error)
         if filter_string and isinstance(error, MlflowException) and error.error_code == "INVALID_PARAMETER_VALUE":
-            text = (
-                f"MLflow does not accept the filter {filter_string!r}: {text} "
-                "Example: \"params.lr = '0.1' and tags.model = 'rf'\"."
-            )
+            reason = text.partition(" Valid keys are")[0].rstrip(".")
+            text = f"MLflow does not accept the filter {filter_string!r}: {reason}. {filters.advice(filter_string)}"
         else:
             text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
         raise_alone(StoreError(redacted(text)))
