@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,10 @@ def read_traces(
     rows, keys, about, versions, notes = [], [], [], defaultdict(set), []
     unclear: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
+    names = _inputs_of_data(run)
     for trace, inputs in _traces(client, run):
+        if names and isinstance(inputs, dict) and names <= inputs.keys():
+            inputs = {name: inputs[name] for name in sorted(names)}
         key = _key(trace, inputs, instance_by)
         if key is None:
             raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name another.")
@@ -70,16 +74,16 @@ def read_traces(
                 continue
             for part, single in (value.items() if isinstance(value, dict) else [("", value)]):
                 measure = f"{name}/{part}" if part else name
-                number, passes = _number(single, (grades or {}).get(measure))
-                if number is None:
+                size, passes = number(single, (grades or {}).get(measure))
+                if size is None:
                     unclear[measure][str(single)] += 1
                     continue
-                row[measure].append(number)
+                row[measure].append(size)
                 passing[measure] = passing.get(measure, True) and passes
         keys.append(key)
         rows.append({measure: _mean(values) for measure, values in row.items()})
         plain = {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)} if isinstance(inputs, dict) else {}
-        about.append({**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": _asked(inputs)})
+        about.append({**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)})
     index = pd.Index(keys, name="instance", dtype=object)
     values = pd.DataFrame(rows, index=index, dtype=float)
     if values.empty:
@@ -91,7 +95,7 @@ def read_traces(
             f"as in {measure}={','.join(list(found)[:3])}."
         )
     return Answers(
-        values, pd.DataFrame(about, index=index), _digest(run), _counted(run),
+        values, pd.DataFrame(about, index=index), digest(run), counted(run),
         {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
     )  # fmt: skip
 
@@ -151,7 +155,7 @@ def _key(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _asked(inputs: Any) -> str:
+def shown(inputs: Any) -> str:
     if isinstance(inputs, dict) and len(inputs) == 1:
         (inputs,) = inputs.values()
     text = inputs if isinstance(inputs, str) else json.dumps(inputs, ensure_ascii=False, default=str)
@@ -167,7 +171,7 @@ def _name(assessment: Assessment) -> str:
     return f"{assessment.name} (human)" if assessment.source.source_type == "HUMAN" else assessment.name
 
 
-def _number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
+def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool]:
     """The number that an assessment stands for, and whether it is pass or fail."""
     if grades is not None:
         return (float(grades.index(str(value))) if str(value) in grades else None), False
@@ -184,17 +188,24 @@ def _mean(values: list[float]) -> float:
     return sum(known) / len(known) if known else np.nan
 
 
-def _digest(run: Run) -> str:
+def digest(run: Run) -> str:
     return "+".join(d.dataset.digest for d in run.inputs.dataset_inputs) if run.inputs else ""
 
 
-def _counted(run: Run) -> int | None:
+def _inputs_of_data(run: Run) -> set[str]:
+    """The inputs that the data hold; a trace also records the defaults of the function, which belong to the method."""
+    for given in run.inputs.dataset_inputs if run.inputs else ():
+        with suppress(ValueError, AttributeError, TypeError, KeyError):
+            columns = bounded_json(given.dataset.schema or "{}", 1_000_000)["mlflow_colspec"]
+            return {name for column in columns if column["name"] == "inputs" for name in column["properties"]}
+    return set()
+
+
+def counted(run: Run) -> int | None:
     """The rows of the data that was evaluated, as MLflow wrote them down."""
     for given in run.inputs.dataset_inputs if run.inputs else ():
-        try:
+        with suppress(ValueError, AttributeError):
             rows = bounded_json(given.dataset.profile or "{}").get("num_rows")
-        except (ValueError, AttributeError):
-            continue
-        if type(rows) is int:
-            return rows
+            if type(rows) is int:
+                return rows
     return None

@@ -1,0 +1,150 @@
+"""Tables among a run's artifacts, one row an answer: those of `mlflow.models.evaluate` and of `mlflow.log_table`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from mlflow_mleval.analysis.answers import Answers
+from mlflow_mleval.naming import some
+from mlflow_mleval.tracking.bounds import MAX_CELLS
+from mlflow_mleval.tracking.fold_sources import artifact
+from mlflow_mleval.tracking.traces import PASS, counted, digest, number, shown
+
+#: What `mlflow.models.evaluate` writes, and how it marks the columns that hold scores.
+EVALUATED, _SCORE = "eval_results_table.json", "/score"
+#: Bytes of a table that is read, and characters of a question that is its own key.
+_LARGEST, _SHORT = 500_000_000, 40
+
+
+def read_answer_tables(
+    client: MlflowClient, runs: Mapping[str, Run], *, table: str | None = None, instance_by: str | None = None,
+    measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Answers]:
+    """The answers of several runs, from a table that each of them holds.
+
+    Parameters
+    ----------
+    client : MlflowClient
+    runs : mapping of str to Run
+        By method.
+    table : str, optional
+        Path of the artifact. Default: what `mlflow.models.evaluate` writes.
+    instance_by : str, optional
+        The column that says which question a row is about. Default: all columns that hold the same values in all runs, which
+        what a method answered does not.
+    measures : sequence of str, optional
+        Columns that are measures. Default: those that end in ``/score``; without any, all columns of numbers or of pass and fail.
+    grades : mapping of str to sequence of str
+        By measure, its categories from worst to best.
+
+    Raises
+    ------
+    ValueError
+        A run has no such table, or it is damaged, has no measure, or does not say which rows are about the same question.
+    """
+    path = table or EVALUATED
+    frames = {}
+    for method, run in runs.items():
+        found = artifact(client, run.info.run_id, path, _frame)
+        if not isinstance(found, pd.DataFrame):
+            raise ValueError(f"the table {path} of {method} (run {run.info.run_id}) cannot be read: {found or 'it is not there'}")
+        frames[method] = found
+    columns = {method: _measures(frame, measures, grades or {}, instance_by) for method, frame in frames.items()}
+    if bare := [method for method, found in columns.items() if not found]:
+        raise ValueError(f"the table {path} of {some(bare)} has no column of numbers. Name measures, or declare their grades.")
+    scores = {name for found in columns.values() for name in found.values()}
+    keys = _keys(frames, scores, instance_by, path)
+    return {method: _answers(runs[method], frame, columns[method], keys, grades or {}) for method, frame in frames.items()}
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    """The table of a JSON file in split orientation.
+
+    Raises
+    ------
+    ValueError
+        It is damaged or too large.
+    """
+    if (size := path.stat().st_size) > _LARGEST:
+        raise ValueError(f"it has {size:,} bytes, more than {_LARGEST:,}")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        columns, data = [str(c) for c in found["columns"]], found["data"]
+        if len(set(columns)) < len(columns) or any(len(row) != len(columns) for row in data):
+            raise ValueError("its rows and columns do not fit")
+    except (RecursionError, KeyError, TypeError, OverflowError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"it is no table in split orientation ({' '.join(str(error).split())[:100]})") from error
+    if len(columns) * len(data) > MAX_CELLS:
+        raise ValueError(f"it has {len(data):,} rows, more than {MAX_CELLS // len(columns):,}")
+    return pd.DataFrame(data, columns=columns, dtype=object)
+
+
+def _measures(
+    frame: pd.DataFrame, wanted: Sequence[str] | None, grades: Mapping[str, Sequence[str]], instance_by: str | None
+) -> dict[str, str]:
+    """By measure the column that holds it."""
+    scored = {c.removesuffix(_SCORE): c for c in frame if c.endswith(_SCORE)}
+    if wanted is not None:
+        return {m: column for m in wanted if (column := scored.get(m, m)) in frame}
+    return scored or {c: c for c in frame if c != instance_by and (c in grades or _is_measure(frame[c]))}
+
+
+def _is_measure(column: pd.Series) -> bool:
+    known = [v for v in column if v is not None]
+    return bool(known) and all(
+        isinstance(v, bool | int | float) or (isinstance(v, str) and v.strip().lower() in PASS) for v in known
+    )  # fmt: skip
+
+
+def _keys(frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str) -> list[str]:
+    """The columns that together say what was asked."""
+    if instance_by is not None:
+        if lacking := [method for method, frame in frames.items() if instance_by not in frame]:
+            raise ValueError(f"the table {path} of {some(lacking)} has no column {instance_by!r}. Name another.")
+        return [instance_by]
+    first, *others = frames.values()
+    texts = {c: set(map(_text, first[c])) for c in first if c not in scores}
+    same = [c for c, known in texts.items() if all(c in f and set(map(_text, f[c])) == known for f in others)]
+    if not same:
+        raise ValueError(f"no column of the tables {path} holds the same values in all runs. Say which one names the instance.")
+    return same
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _key(row: Sequence[object]) -> str:
+    """A short name of its own, else a hash of all that was asked."""
+    if len(row) == 1 and len(own := str(row[0])) <= _SHORT:
+        return own
+    return hashlib.sha256("\0".join(map(_text, row)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _answers(
+    run: Run, frame: pd.DataFrame, columns: Mapping[str, str], keys: Sequence[str], grades: Mapping[str, Sequence[str]]
+) -> Answers:
+    rows = [*frame[[*keys]].itertuples(index=False, name=None)]
+    asked = [shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True))) for row in rows]
+    index = pd.Index([_key(row) for row in rows], name="instance", dtype=object)
+    values, passing = {}, []
+    for measure, column in columns.items():
+        found = [(np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]]
+        if unclear := [v for v, (size, _) in zip(frame[column], found, strict=True) if size is None]:
+            raise ValueError(f"{measure} of run {run.info.run_id} holds {some(map(_text, unclear), 5)}: declare its grades.")
+        values[measure] = [size for size, _ in found]
+        if all(passes for _, passes in found):
+            passing.append(measure)
+    about = frame[[c for c in frame if c not in columns.values()]].astype(str).set_axis(index)
+    return Answers(
+        pd.DataFrame(values, index=index, dtype=float), about.assign(link="", asked=asked), digest(run), counted(run),
+        passing=tuple(passing),
+    )  # fmt: skip

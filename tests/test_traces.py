@@ -1,0 +1,211 @@
+"""Answers read from a store: traces of `mlflow.genai.evaluate`, tables of `mlflow.models.evaluate` and of `log_table`."""
+
+import json
+import shutil
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow.entities import AssessmentSource
+from mlflow.genai.scorers import scorer
+from mlflow.metrics import MetricValue, make_metric
+from mlflow.tracking import fluent
+
+from mlflow_mleval.analysis.answers import aligned
+from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.errors import MissingResultsError
+from mlflow_mleval.tracking.answer_tables import read_answer_tables
+from mlflow_mleval.tracking.traces import is_evaluated, read_traces
+
+#: Long inputs share their first 1,000 characters, more than any preview keeps.
+N, LONG = 24, "x" * 5000
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e=cmd()"
+
+
+@scorer
+def exact(outputs, expectations):
+    return outputs == expectations["answer"]
+
+
+@scorer
+def length(outputs):
+    return len(outputs) / 10
+
+
+@scorer
+def polite(outputs):
+    return "yes" if "1" in outputs else "no"
+
+
+@scorer
+def graded(outputs):
+    return "good" if outputs.startswith("a") else "poor"
+
+
+@scorer
+def fails(outputs):
+    if outputs.endswith("3"):
+        raise ValueError(HOSTILE)
+    return 0.5
+
+
+def asked(i):
+    return (LONG if i % 2 else "") + f"{HOSTILE} {i}"
+
+
+def answered(i, wrong):
+    return f"b{i}" if i % wrong == 0 else f"a{i}"
+
+
+@pytest.fixture(scope="module")
+def store(empty_store, tmp_path_factory):
+    """Two prompts on the same questions, the second in another order, in a store on disk."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")
+    path = shutil.copy(empty_store, tmp_path_factory.mktemp("genai"))
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{path}")
+    mlflow.create_experiment("qa", artifact_location=str(tmp_path_factory.mktemp("artifacts")))
+    mlflow.set_experiment("qa")
+    for wrong, order in ((3, range(N)), (2, [*range(N)][::-1])):
+        data = [{"inputs": {"question": asked(i), "passage": i // 4}, "expectations": {"answer": f"a{i}"}} for i in order]
+        with mlflow.start_run(run_name=f"prompt{wrong}"):
+            mlflow.genai.evaluate(
+                data=data, predict_fn=lambda question, passage, wrong=wrong: answered(int(question.split()[-1]), wrong),
+                scorers=[exact, length, polite, graded, fails],
+            )  # fmt: skip
+    client = mlflow.MlflowClient()
+    experiment = client.get_experiment_by_name("qa").experiment_id
+    yield client, {run.info.run_name: run for run in client.search_runs([experiment])}
+    mlflow.set_tracking_uri(before)
+    patch.undo()
+    fluent._active_experiment_id = None
+
+
+@pytest.fixture(scope="module")
+def read(store):
+    client, runs = store
+    return {name: read_traces(client, run) for name, run in runs.items()}
+
+
+def test_rows_align_although_order_differs_and_previews_are_cut(store, read):
+    found = aligned(read)
+    assert all(map(is_evaluated, store[1].values()))
+    assert set(found.measures) == {"exact", "length", "polite", "fails"}
+    assert set(found.passing) == {"exact", "polite"} and len(found.tables["prompt3"]) == N
+    number = found.answers["prompt3"].about["asked"].reindex(found.tables["prompt3"].index)
+    assert number.str.len().max() == 200
+    expected = {f"prompt{w}": [answered(i, w) for i in range(N)] for w in (2, 3)}
+    for name, outputs in expected.items():
+        table = found.tables[name].sort_values("length")
+        assert table["exact"].sum() == sum(o.startswith("a") for o in outputs)
+        assert table["polite"].sum() == sum("1" in o for o in outputs)
+        assert table["fails"].isna().sum() == sum(o.endswith("3") for o in outputs)
+
+
+def test_the_tests_are_those_of_the_arrays(read):
+    found = aligned(read)
+    arrays = {f"prompt{w}": pd.DataFrame({"exact": [float(answered(i, w)[0] == "a") for i in range(N)]}) for w in (2, 3)}
+    first = instance_tests({m: found.tables[m][["exact"]] for m in arrays}, ["exact"], maximize=["exact"]).table
+    second = instance_tests(arrays, ["exact"], maximize=["exact"]).table
+    same = ["n", "wins", "ties", "losses", "mean_difference", "low", "high", "sign_pvalue", "wilcoxon_pvalue"]
+    np.testing.assert_allclose(first[same].astype(float), second[same].astype(float), rtol=1e-12)
+
+
+def test_failed_scorers_and_undeclared_grades_are_said(read):
+    notes = "\n".join(aligned(read).notes)
+    assert "fails of prompt3: 3 of 24" in notes
+    assert "graded is left out, for 'poor', 'good' are no numbers" in notes or "'good', 'poor' are no numbers" in notes
+
+
+def test_declared_grades_count_from_worst_to_best(store):
+    client, runs = store
+    found = read_traces(client, runs["prompt2"], grades={"graded": ["poor", "good"]})
+    assert found.values["graded"].sum() == N / 2 and "graded" not in found.passing and not found.notes
+
+
+def test_an_input_can_be_the_key_and_then_counts_once(store):
+    client, runs = store
+    found = aligned({name: read_traces(client, run, instance_by="passage") for name, run in runs.items()})
+    assert len(found.tables["prompt2"]) == N // 4 and found.several
+    with pytest.raises(ValueError, match="no input and no tag 'nothing'"):
+        read_traces(client, runs["prompt2"], instance_by="nothing")
+
+
+def test_the_run_counted_more_than_the_store_holds(store, read):
+    client, runs = store
+    experiment = runs["prompt2"].info.experiment_id
+    with mlflow.start_run(experiment_id=experiment, run_name="lost"):
+        copy = mlflow.genai.evaluate(
+            data=[{"inputs": {"question": asked(i), "passage": i // 4}, "outputs": f"a{i}", "expectations": {"answer": f"a{i}"}}
+                  for i in range(N)],
+            scorers=[exact],
+        )  # fmt: skip
+    traces = client.search_traces(locations=[experiment], run_id=copy.run_id, include_spans=False)
+    client.delete_traces(experiment, trace_ids=[t.info.trace_id for t in traces[: N // 2]])
+    lost = read_traces(client, client.get_run(copy.run_id))
+    assert lost.counted == N and len(lost.values) == N // 2
+    with pytest.raises(MissingResultsError, match="lost answers of lost: 12 of 24"):
+        aligned({"prompt2": read["prompt2"], "lost": lost})
+
+
+def test_human_feedback_is_a_measure_of_its_own_and_its_repeats_are_averaged(store):
+    client, runs = store
+    run = runs["prompt3"]
+    traces = client.search_traces(locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False)
+    for value in (True, False, True, True):
+        mlflow.log_feedback(
+            trace_id=traces[0].info.trace_id, name="exact", value=value,
+            source=AssessmentSource(source_type="HUMAN", source_id=f"person{value}"),
+        )  # fmt: skip
+    found = read_traces(client, run)
+    assert found.values["exact (human)"].dropna().tolist() == [0.75]
+    assert found.values["exact"].notna().all()
+
+
+def evaluated(client, name, outputs):
+    def eval_fn(predictions, targets):
+        scores = [float(a == b) for a, b in zip(predictions, targets, strict=True)]
+        return MetricValue(scores=scores, aggregate_results={"mean": float(np.mean(scores))})
+
+    data = pd.DataFrame({"question": [asked(i) for i in range(N)], "target": [f"a{i}" for i in range(N)], "answer": outputs})
+    with mlflow.start_run(run_name=name) as run:
+        mlflow.models.evaluate(
+            data=data, predictions="answer", targets="target", evaluators="default",
+            extra_metrics=[make_metric(eval_fn=eval_fn, greater_is_better=True, name="match")],
+        )  # fmt: skip
+    return client.get_run(run.info.run_id)
+
+
+def test_tables_of_models_evaluate_align_by_what_all_runs_share(store):
+    client, _ = store
+    runs = {f"w{w}": evaluated(client, f"w{w}", [answered(i, w) for i in range(N)]) for w in (2, 3)}
+    found = aligned(read_answer_tables(client, runs))
+    assert found.measures == ["match"] and len(found.tables["w2"]) == N
+    assert {w: found.tables[f"w{w}"]["match"].sum() for w in (2, 3)} == {2: 12, 3: 16}
+
+
+def test_any_logged_table_is_read_by_a_column(store, tmp_path):
+    client, _ = store
+    runs = {}
+    for name in "ab":
+        with mlflow.start_run(run_name=name) as run:
+            order = [2, 0, 1] if name == "a" else [0, 1, 2]
+            table = pd.DataFrame({"id": [f"i{k}" for k in order], "said": [HOSTILE, name, "c"], "ok": ["yes", "no", "yes"],
+                                  "grade": ["poor", "fair", None], "score": [k / 2 for k in order]})  # fmt: skip
+            mlflow.log_table(table, "scored.json")
+        runs[name] = client.get_run(run.info.run_id)
+    found = aligned(read_answer_tables(client, runs, table="scored.json", instance_by="id", grades={"grade": ["poor", "fair"]}))
+    assert found.measures == ["ok", "grade", "score"] and found.passing == ["ok"]
+    assert found.tables["a"]["score"].equals(found.tables["b"]["score"])
+    with pytest.raises(ValueError, match="no column 'key'"):
+        read_answer_tables(client, runs, table="scored.json", instance_by="key")
+    with pytest.raises(ValueError, match="other.json of a .* it is not there"):
+        read_answer_tables(client, runs, table="other.json")
+    for bad in ("[" * 5000, json.dumps({"columns": ["a", "a"], "data": []}), "{}"):
+        Path(tmp_path / "bad.json").write_text(bad)
+        client.log_artifact(runs["a"].info.run_id, str(tmp_path / "bad.json"))
+        with pytest.raises(ValueError, match="cannot be read: it"):
+            read_answer_tables(client, runs, table="bad.json")
