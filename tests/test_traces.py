@@ -65,8 +65,7 @@ def store(empty_store, tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")
     path = shutil.copy(empty_store, tmp_path_factory.mktemp("genai"))
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{path}")
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
     mlflow.create_experiment("qa", artifact_location=str(tmp_path_factory.mktemp("artifacts")))
     mlflow.set_experiment("qa")
     for wrong, order in ((3, range(N)), (2, [*range(N)][::-1])):
@@ -79,7 +78,6 @@ def store(empty_store, tmp_path_factory):
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("qa").experiment_id
     yield client, {run.info.run_name: run for run in client.search_runs([experiment])}
-    mlflow.set_tracking_uri(before)
     patch.undo()
     fluent._active_experiment_id = None
 
