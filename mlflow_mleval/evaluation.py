@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures import dependence, hierarchical
+from mlflow_mleval.measures.absences import doubts_about, why_absent
 from mlflow_mleval.measures.awareness import binomial_measures
+from mlflow_mleval.measures.class_vectors import class_vectors, is_vector
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.one_label import one_hot, one_label_measures, sum_classes
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.thresholds import predicted
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
@@ -43,7 +46,7 @@ from mlflow_mleval.validation import (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Reported):
-    """What one method did on one dataset: measures overall, per fold, per label and per instance.
+    """What one method did on one dataset: measures overall, per fold, per label (or class) and per instance.
 
     Attributes
     ----------
@@ -87,15 +90,21 @@ class Evaluation(Reported):
     instance_truth: NDArray[np.uint64] | None = None
 
     def __repr__(self) -> str:
-        shown = [n for n in ("f1", "hamming_loss", "h_f1") if n in self.measures]
+        one = self.kind == ONE_LABEL
+        shown = ("top1_accuracy", "macro_f1") if one else ("f1", "hamming_loss", "h_f1")
         folds = "" if None in self.sums else f", {len(self.sums)} folds"
-        figures = "".join(f", {name} {self.measures[name]:.4g}" for name in shown)
-        return f"Evaluation({self.total.n} instances, {len(self.label_names)} labels{folds}{figures})"
+        figures = "".join(f", {name} {self.measures[name]:.4g}" for name in shown if name in self.measures)
+        return f"Evaluation({self.total.n} instances, {len(self.label_names)} {'classes' if one else 'labels'}{folds}{figures})"
 
     @cached_property
     def total(self) -> Sums:
         """The sums of all folds together."""
         return reduce(Sums.__add__, self.sums.values())
+
+    @property
+    def kind(self) -> str:
+        """What was predicted of each instance: "label sets", "one label" of several classes, or "class sets" of a hierarchy."""
+        return CLASS_SETS if "pred_sets" in self.inputs else LABEL_SETS if self.total.classes is None else ONE_LABEL
 
     @property
     def truth_digest(self) -> str | None:
@@ -125,38 +134,29 @@ class Evaluation(Reported):
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
         found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column)
-        if "pred_sets" not in self.inputs:
+        if self.kind == ONE_LABEL:
+            found |= one_label_measures(sums)
+        elif self.kind == LABEL_SETS:
             found |= label_measures(sums.by_label, self.conventions)
             found |= binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
             found |= binomial_measures(sums.mean_errors("soft"), "soft")
         # A mean over fewer instances would be another measure, except where the convention of MULAN leaves some out.
-        partial = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n and n != "average_precision"}
-        values = {n: found[n] for n in MEASURES if n in found and n not in partial and not np.isnan(found[n])}
-        return values, {n: self._reason(n) for n in MEASURES if n not in values}
-
-    def _reason(self, name: str) -> str:
-        """Why a measure is absent."""
-        sums, family = self.total, MEASURES[name].family
-        if name in sums.columns:
-            left_out = sums.n - sums.counts[sums.columns.index(name)]
-            return f"it is not defined for {left_out} of {sums.n} instances"
-        if family == "cost":
-            return "it was not measured, or not of all parts"
-        if family.startswith("hierarchical"):
-            return "no `hierarchy` was given" if self.hierarchy is None else "it was not asked for"
-        if "pred_sets" in self.inputs:
-            return "it needs label matrices: use `evaluate` with `hierarchy`"
-        if name == "binomial_gain":
-            return "with this Hamming loss all profiles are the same"
-        if sums.score_range is None:
-            return "no `y_score` was given"
-        return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
+        incomplete = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n} - {"average_precision"}
+        values = {n: found[n] for n in MEASURES if n in found and n not in incomplete and not np.isnan(found[n])}
+        why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=self.hierarchy is not None)
+        return values, {n: why(n) for n in MEASURES if n not in values}
 
     @property
     def statistics(self) -> dict[str, float]:
-        """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of labels of an instance."""
+        """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of labels of an instance.
+
+        Of one label: numbers of instances, of classes, and of classes that occur.
+        """
         sums = self.total
+        if self.kind == ONE_LABEL:
+            occur = int((sums.by_label[2] > 0).sum())
+            return {"n_instances": sums.n, "n_classes": len(self.label_names), "n_true_classes": occur}
         _, predicted, true = sums.by_label.sum(axis=1)
         return {
             "n_instances": sums.n,
@@ -176,22 +176,15 @@ class Evaluation(Reported):
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """
-        sums, found = self.total, []
-        if empty := int(sums.empty[1]):
-            found.append(f"{empty} of {sums.n} instances have no true label; what they count is convention ({self.conventions})")
-        never = int((sums.by_label[2] == 0).sum())
-        if never and "pred_sets" not in self.inputs:
-            found.append(
-                f"{never} of {len(self.label_names)} labels never occur in the truth; what they count in macro averages is "
-                f"convention ({self.conventions})"
-            )
-        if self.threshold == 0.5 and sums.errors is None:
-            text = f"labels with a score of at least 0.5 were predicted, but the scores reach {sums.reach}"
-            found.append(f"{text}: they are no probabilities")
-        soft = None if sums.errors is None or "y_pred" in self.inputs else sums.mean_errors("soft")
-        if soft is not None and (soft == sums.mean_errors("hard")).all():
-            found.append("all scores are 0 or 1, so the ranking measures tell little more than the label sets do")
-        return tuple(found)
+        return doubts_about(self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs)
+
+    @property
+    def confusion(self) -> pd.DataFrame:
+        """Of one label: numbers of instances by true class (rows) and predicted class (columns)."""
+        if self.kind != ONE_LABEL:
+            raise ValueError(f"`confusion` is of one label of several classes, got {self.kind}. `labels` has the counts of each.")
+        names = pd.Index(self.label_names, tupleize_cols=False)
+        return pd.DataFrame(self.total.classes.confusion.toarray(), names.rename("true"), names.rename("predicted"))
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -248,6 +241,8 @@ class Evaluation(Reported):
         parameters of the other family or out of range, and for a soft profile without scores in [0, 1].
         """
         one_of(family, "family", dependence.FAMILIES)
+        if self.kind == ONE_LABEL:
+            raise ValueError("`profile` is of label sets, got an evaluation of one label: its errors have nothing to depend on.")
         kind = one_of(kind or ("soft" if "y_score" in self.inputs else "hard"), "kind", ("soft", "hard"))
         own, other, name = (ks, alphas, "alphas") if family == "binomial" else (alphas, ks, "ks")
         if other is not None:
@@ -255,7 +250,7 @@ class Evaluation(Reported):
         if kind == "hard":
             return dependence.profile_from_histogram(self.total.wrong, family, own)
         if self.total.errors is None:
-            raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self._reason('soft_hamming_loss')}.")
+            raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}.")
         return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
 
     def report(self, method: str = "", dataset: str = "") -> Any:
@@ -283,21 +278,28 @@ def evaluate(
     conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
     predict_time: float | Mapping[Hashable, float] | None = None, **hierarchy_options: Any,
 ) -> Evaluation:
-    """Evaluate multi-label predictions: all measures in one pass.
+    """Evaluate predictions of label sets, or of one label of several classes: all measures in one pass.
+
+    A matrix ``y_true`` is of label sets, a vector of one label.
 
     Parameters
     ----------
-    y_true : array, data frame (pandas, polars, pyarrow) or scipy.sparse of 0 and 1, shape (N, K)
+    y_true : array, data frame (pandas, polars, pyarrow) or scipy.sparse of 0 and 1, shape (N, K); or vector of N classes
+        Classes are whole numbers, text or booleans.
     y_score : the same of finite numbers, optional
         The larger, the more relevant. The ranking measures need it; the dependence-aware losses need it in [0, 1].
-        Zeros that a sparse matrix does not store are scores of 0. Integers that are all 0 or 1 give a warning.
-    y_pred : the same of 0 and 1, optional
-        Predicted labels. Without it, the labels with ``y_score >= threshold``, the threshold being rounded to the type of the
-        scores. One of the two must be given.
+        Zeros that a sparse matrix does not store are scores of 0. Integers that are all 0 or 1 give a warning. Of one label:
+        probabilities or values of a decision function, shape (N, C); of two classes also (N,), for the second. Rows of
+        probabilities sum to 1.
+    y_pred : the same as ``y_true``, optional
+        What is predicted. Without it, the labels with ``y_score >= threshold``, the threshold being rounded to the type of the
+        scores; of one label, the class with the highest score (of equal ones the first). One of the two must be given.
     threshold : float or array of shape (K,)
-        Not used where ``y_pred`` is given. See `calibrate_threshold`.
+        Not used where ``y_pred`` is given. See `calibrate_threshold`. Of one label it is for scores of shape (N,) only, which
+        predict the second class above it; 0.5 counts as 0 for values of a decision function.
     label_names : sequence of K names, optional
-        By default the columns of a data frame ``y_true``, else 0..K-1.
+        By default the columns of a data frame ``y_true``, else 0..K-1. Of one label: the classes in the order of the columns
+        of ``y_score``; by default its columns, else the classes that occur, sorted.
     hierarchy : Hierarchy, optional
         Adds the hierarchical measures; the label names must be classes of it.
     folds : sequence of length N, or one value, optional
@@ -315,12 +317,27 @@ def evaluate(
     ------
     ValueError, TypeError
         Shapes that differ, labels other than 0 and 1, scores that are NaN or infinite, no row, data frames whose columns
-        or indexes differ, neither ``y_score`` nor ``y_pred``, label names that the hierarchy does not know.
+        or indexes differ, neither ``y_score`` nor ``y_pred``, label names that the hierarchy does not know. Of one label:
+        classes that are missing, of different types or not among the names, measurements, probabilities that do not sum to 1.
 
+    >>> evaluate(["cat", "dog", "cat"], [[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    Evaluation(3 instances, 2 classes, top1_accuracy 0.6667, macro_f1 0.6667)
     >>> evaluate([[1, 0], [0, 1]], y_pred=[[1, 1], [0, 1]]).measures["micro_precision"].__round__(4)
     0.6667
     """
     one_of(conventions, "conventions", CONVENTIONS)
+    seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    if is_vector(y_true):
+        vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold)
+        names, cut = vectors.names, vectors.threshold
+        sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
+        further, identity = _with_hierarchy(*sets, names, hierarchy, hierarchy_options)
+        options = {"sum_part": sum_classes, "vectors": vectors, "further": further}
+        sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
+        if rows is not None and isinstance(y_true, pd.Series):
+            rows.index = y_true.index
+        inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
+        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth)
     true = binary_matrix(y_true, "y_true")
     score = None if y_score is None else score_matrix(y_score, "y_score")
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")
@@ -340,13 +357,8 @@ def evaluate(
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
-    further, identity = None, None
-    if hierarchy is not None:
-        sets = [_indicator(matrix, names, hierarchy) for matrix in (true, predicted(score, cut) if pred is None else pred)]
-        further, identity = _hierarchical(*sets, hierarchy, hierarchy_options)
-    elif hierarchy_options:
-        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out without it.")
-    seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    above = predicted(score, cut) if pred is None and hierarchy is not None else pred
+    further, identity = _with_hierarchy(true, above, names, hierarchy, hierarchy_options)
     options = {"threshold": cut, "conventions": conventions, "further": further}
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
@@ -496,6 +508,17 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _with_hierarchy(
+    true: Any, pred: Any, names: Sequence[Hashable], h: Hierarchy | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """`_hierarchical` of label matrices; nothing without a hierarchy, which the options need."""
+    if h is not None:
+        return _hierarchical(_indicator(true, names, h), _indicator(pred, names, h), h, options)
+    if options:
+        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, options))}. Leave these out without it.")
+    return None, None
 
 
 def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -43,10 +43,10 @@ def quoted(value: object) -> str:
 def count(n: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> count(1, "measure"), count(1200, "method")
-    ('1 measure', '1,200 methods')
+    >>> count(1, "measure"), count(1200, "method"), count(2, "class")
+    ('1 measure', '1,200 methods', '2 classes')
     """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun}{'' if n == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
 def measure_name_problem(name: str) -> str | None:

@@ -63,7 +63,7 @@ def matrix_shape(value: Any, name: str) -> Any:
         kind = "text" if array.dtype.kind in "US" else f"dtype {array.dtype}"
         raise TypeError(f"`{name}` must hold numbers, got {kind}. {_SETS_HINT}")
     if array.ndim != 2:
-        hint = "For one class number an instance, pass np.eye(n_classes)[y]; for one instance, a matrix of one row."
+        hint = "For one instance, pass a matrix of one row; one label of several classes has a vector of classes as `y_true`."
         raise ValueError(f"`{name}` must be a matrix N x K, got shape {array.shape}. {hint}")
     if 0 in array.shape:
         what = "row" if array.shape[0] == 0 else "column"
@@ -219,8 +219,8 @@ def _binary(values: NDArray[Any], matrix: Any, name: str) -> NDArray[Any]:
             continue
         wrong = np.flatnonzero(((values != 0) & (values != 1)).ravel())
         raise ValueError(
-            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in `y_score`; class numbers need one "
-            "column a class."
+            f"`{name}` must hold only 0 and 1, got {cells(matrix, wrong)}. Scores belong in `y_score`, one class for each "
+            "instance in a vector; measurements of a regression are not evaluated."
         )
     return ones
 

@@ -18,7 +18,7 @@ def put(matrix, cell, value):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ({"y_true": [0, 1, 2], "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(3,\).*np.eye"),
+    ({"y_true": [0, 1, 2], "y_score": S}, "`y_score` must hold the 3 instances of `y_true`, got 2"),
     ({"y_true": Y[None], "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(1, 2, 3\)"),
     ({"y_true": 1, "y_score": S}, r"`y_true` must be a matrix N x K, got shape \(\)"),
     ({"y_true": [[0, 1], [1]], "y_score": S}, "`y_true` must be a matrix N x K, got rows of different lengths"),
@@ -27,7 +27,7 @@ def put(matrix, cell, value):
     ({"y_true": Y}, "`y_score` or `y_pred` must be given, got neither"),
     ({"y_true": Y[:0], "y_score": S[:0]}, r"`y_true` must have at least one row, got shape \(0, 3\)"),
     ({"y_true": Y[:, :0], "y_score": S[:, :0]}, r"`y_true` must have at least one column, got shape \(2, 0\)"),
-    ({"y_true": [], "y_score": []}, r"`y_true` must be a matrix N x K, got shape \(0,\)"),
+    ({"y_true": [], "y_score": []}, "`y_true` must hold at least one instance, got none"),
     ({"y_true": put(Y, (1, 2), 2), "y_score": S}, r"`y_true` must hold only 0 and 1, got 2 in row 1, column 2 \(1 such cell\)"),
     ({"y_true": Y * 2 - 1, "y_score": S}, r"got -1 in row 0, column 0 \(3 such cells\)"),
     ({"y_true": put(Y, (0, 1), 0.5), "y_score": S}, "got 0.5 in row 0, column 1"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.digests import added, row_digests, together
 from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
 from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures
@@ -38,6 +39,7 @@ class Sums:
     score_range: tuple[float, float] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)  # fit_time, predict_time, where known of all parts
     truth: int | None = None  # sum of the digests of the true label sets, which tells data apart; None where it is not known
+    classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
 
     def __add__(self, other: Sums) -> Sums:
         errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
@@ -48,13 +50,14 @@ class Sums:
             wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=errors,
             score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
-            truth=together(self.truth, other.truth),
+            truth=together(self.truth, other.truth), classes=self.classes and self.classes + other.classes,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
         parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
-        return parts | {"truth": None if self.truth is None else f"{self.truth:064x}"}
+        further = {"truth": None if self.truth is None else f"{self.truth:064x}"}
+        return parts | further | {"classes": self.classes and self.classes.to_dict()}
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
@@ -63,7 +66,8 @@ class Sums:
         arrays = {name: None if parts[name] is None else np.array(parts[name], kind) for name, kind in kinds.items()}
         span = parts["score_range"]
         own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
-        truth = parts.get("truth")  # older versions did not write it
+        truth, classes = parts.get("truth"), parts.get("classes")  # older versions did not write them
+        own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
         return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
 
     def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
@@ -157,12 +161,13 @@ def sum_rows(
 
 
 def sum_folds(
-    true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, **options: Any
+    true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, *,
+    sum_part: Callable[..., tuple[Sums, dict[str, Any]]] = sum_rows, **options: Any,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
     """The sums of each fold, a table of all instances in their order, and a number that tells the truth of each apart.
 
     `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by name; table and numbers are made
-    only with `instances`. The options are those of `sum_rows`.
+    only with `instances`. The options are those of `sum_part`.
     """
     n = true.shape[0]
     by_fold = groups(folds, "folds", n)
@@ -171,7 +176,7 @@ def sum_folds(
     digests = row_digests(true)
     for key, rows in by_fold.items():
         known = {name: of[key] for name, of in times.items()}
-        sums[key], values = sum_rows(true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options)
+        sums[key], values = sum_part(true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options)
         if instances:
             tables.append(pd.DataFrame(values, index=np.arange(n)[rows]))
             if key is not None:

@@ -13,6 +13,9 @@ from typing import Literal
 INF = float("inf")
 Direction = Literal["min", "max"]
 
+#: What is predicted of an instance: a set of labels, one label of several classes, or a set of classes of a hierarchy.
+LABEL_SETS, ONE_LABEL, CLASS_SETS = "label sets", "one label", "class sets"
+
 MADJAROV = "Madjarov et al. 2012, appendix A"
 HUELLERMEIER = "Hüllermeier et al. 2022"
 KOSMOPOULOS = "Kosmopoulos et al. 2015"
@@ -28,6 +31,8 @@ class Measure:
     family: str
     source: str  # the publication that defines it
     summary: str  # the definition in a line
+    kinds: tuple[str, ...]  # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a hierarchy
+    convention: str = ""  # what the definition leaves open and is settled here
 
     @property
     def arrow(self) -> str:
@@ -35,8 +40,16 @@ class Measure:
         return "↑" if self.direction == "max" else "↓"
 
 
-def _measures(family: str, source: str, rows: Iterable[tuple[str, Direction, float, float, str]]) -> list[Measure]:
-    return [Measure(name, direction, (low, high), family, source, text) for name, direction, low, high, text in rows]
+def _measures(
+    family: str, source: str, rows: Iterable[tuple[str, Direction, float, float, str]], kinds: tuple[str, ...] = (LABEL_SETS,),
+    convention: str = "",
+) -> list[Measure]:
+    return [Measure(name, way, (low, high), family, source, text, kinds, convention) for name, way, low, high, text in rows]
+
+
+_ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)
+_EMPTY = "two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0"
+_CLASSES = "averages are over the classes that are true or predicted somewhere; what is never predicted has precision 0"
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -49,15 +62,17 @@ MEASURES: Mapping[str, Measure] = {
             ("recall", "max", 0, 1, "mean share of the true labels that are predicted"),
             ("f1", "max", 0, 1, "mean of 2|Y∩Ŷ| / (|Y|+|Ŷ|) over instances"),
             ("subset_accuracy", "max", 0, 1, "share of instances whose label set is predicted exactly"),
-        ]),
+        ], convention=_EMPTY),
         *_measures("label", MADJAROV, [
             ("micro_precision", "max", 0, 1, "precision of tp and fp summed over labels"),
             ("micro_recall", "max", 0, 1, "recall of tp and fn summed over labels"),
             ("micro_f1", "max", 0, 1, "F1 of tp, fp and fn summed over labels"),
+        ], convention=_EMPTY),
+        *_measures("label", MADJAROV, [
             ("macro_precision", "max", 0, 1, "mean over labels of each label's precision"),
             ("macro_recall", "max", 0, 1, "mean over labels of each label's recall"),
             ("macro_f1", "max", 0, 1, "mean over labels of each label's F1"),
-        ]),
+        ], (LABEL_SETS, ONE_LABEL), f"{_EMPTY}; of one label, {_CLASSES}"),
         *_measures("ranking", MADJAROV, [
             ("one_error", "min", 0, 1, "share of instances whose top-scored label is not relevant"),
             ("coverage", "min", 0, INF, "mean of the worst rank of a relevant label, minus one"),
@@ -73,6 +88,37 @@ MEASURES: Mapping[str, Measure] = {
             ("binomial_slope", "min", 0, 1, "subset 0/1 loss − Hamming loss: flat where errors fall together"),
             ("binomial_gain", "max", 0, 1, "how far the area lies below the largest that the same Hamming loss allows"),
         ]),
+        *_measures("one-label", "Sokolova & Lapalme 2009", [
+            ("top1_accuracy", "max", 0, 1, "share of instances whose class is predicted"),
+            ("weighted_precision", "max", 0, 1, "mean over classes of each class's precision, weighted by its instances"),
+            ("weighted_recall", "max", 0, 1, "mean over classes of each class's recall, weighted by its instances"),
+            ("weighted_f1", "max", 0, 1, "mean over classes of each class's F1, weighted by its instances"),
+        ], (ONE_LABEL,), "of equal scores the first class is predicted"),
+        *_measures("one-label", "Brodersen et al. 2010", [
+            ("balanced_accuracy", "max", 0, 1, "mean over the classes that occur of each class's recall"),
+        ], (ONE_LABEL,), "not adjusted for chance"),
+        *_measures("one-label", "Gorodkin 2004", [
+            ("matthews", "max", -1, 1, "correlation of true and predicted classes"),
+        ], (ONE_LABEL,), "0 where all true or all predicted classes are one"),
+        *_measures("one-label", "Cohen 1960", [
+            ("kappa", "max", -1, 1, "agreement of true and predicted classes beyond chance"),
+        ], (ONE_LABEL,), "absent where all true and all predicted classes are one"),
+        *_measures("at-k", "Sokolova & Lapalme 2009", [
+            ("top_k_accuracy_5", "max", 0, 1, "share of instances whose class is among the five with the highest scores"),
+        ], (ONE_LABEL,), "of equal scores the first class comes first; absent with five classes or fewer"),
+        *_measures("probability", "Good 1952", [
+            ("log_loss", "min", 0, INF, "mean of −log of the probability of the true class"),
+        ], (ONE_LABEL,), "probabilities are clipped to the epsilon of their type, as in scikit-learn"),
+        *_measures("probability", "Brier 1950", [
+            ("brier_score", "min", 0, 1, "mean squared difference of probability and truth"),
+        ], (ONE_LABEL,), "the mean over classes, too: with more than two classes scikit-learn's score is C times as large"),
+        *_measures("probability", "Naeini et al. 2015", [
+            ("ece_15", "min", 0, 1, "calibration error of the highest probability, over 15 bins of equal numbers"),
+        ], (ONE_LABEL,), "equal probabilities stay in one bin"),
+        *_measures("curve", "Fawcett 2006", [
+            ("macro_auroc", "max", 0, 1, "mean over classes of the area under the ROC curve of one class against the rest"),
+            ("weighted_auroc", "max", 0, 1, "the same, weighted by the instances of each class"),
+        ], (ONE_LABEL,), "of two classes the second; classes without instances, or with all, are left out; ties count half"),
         *_measures("hierarchical-set", KOSMOPOULOS, [
             ("h_precision", "max", 0, 1, "precision of the class sets extended by their ancestors"),
             ("h_recall", "max", 0, 1, "recall of the class sets extended by their ancestors"),
@@ -89,14 +135,14 @@ MEASURES: Mapping[str, Measure] = {
             ("micro_descendant_precision", "max", 0, 1, "descendant_precision of set sizes summed over instances"),
             ("micro_descendant_recall", "max", 0, 1, "descendant_recall of set sizes summed over instances"),
             ("micro_descendant_f1", "max", 0, 1, "descendant_f1 of set sizes summed over instances"),
-        ]),
+        ], _ALL),
         *_measures("hierarchical-pair", KOSMOPOULOS, [
             ("tree_induced_error", "min", 0, INF, "path length between the true and the predicted class (single label)"),
             ("gie", "min", 0, INF, "graph-induced error: least-cost one-to-one pairing of classes"),
             ("mgia", "max", 0, 1, "multi-label graph-induced accuracy: least-cost edge cover, normalised"),
             ("micro_mgia", "max", 0, 1, "mgia of errors and of their bounds summed over instances"),
             ("all_pairs_error", "min", 0, INF, "sum of the path lengths between every true and every predicted class"),
-        ]),
+        ], _ALL),
         *_measures("hierarchical-lca", KOSMOPOULOS, [
             ("lca_precision", "max", 0, 1, "precision of the graphs that join classes to their lowest common ancestors"),
             ("lca_recall", "max", 0, 1, "recall of the same graphs"),
@@ -104,11 +150,11 @@ MEASURES: Mapping[str, Measure] = {
             ("micro_lca_precision", "max", 0, 1, "lca_precision of graph sizes summed over instances"),
             ("micro_lca_recall", "max", 0, 1, "lca_recall of graph sizes summed over instances"),
             ("micro_lca_f1", "max", 0, 1, "lca_f1 of graph sizes summed over instances"),
-        ]),
+        ], _ALL),
         *_measures("cost", "measured by the caller", [
             ("fit_time", "min", 0, INF, "seconds to fit"),
             ("predict_time", "min", 0, INF, "seconds to predict"),
-        ]),
+        ], _ALL),
     ]
 }
 
@@ -123,7 +169,28 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
     "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical")),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
+    "one-label": ("top1_accuracy", "balanced_accuracy", "macro_f1", "matthews", "log_loss", "macro_auroc"),
+    "class-sets": ("h_precision", "h_recall", "h_f1", "lca_f1", "mgia", "symmetric_difference_loss", "exact_match"),
 }
+
+#: The named set by which predictions of a kind are ranked where nobody chose. A measure that is new here never joins one.
+BY_DEFAULT: Mapping[str, str] = {LABEL_SETS: "sixteen", ONE_LABEL: "one-label", CLASS_SETS: "class-sets"}
+
+
+def default_set(names: Iterable[str]) -> str | None:
+    """The named set by which to rank runs that have these measures in common; None where none applies.
+
+    Runs with a hierarchy are ranked by its measures, others by the set of which they have the most.
+
+    >>> default_set(["f1", "hamming_loss", "log_loss"]), default_set(["log_loss", "fit_time"]), default_set(["fit_time"])
+    ('sixteen', 'one-label', None)
+    """
+    have = set(names)
+    if have.issuperset(("h_f1", "symmetric_difference_loss")):
+        return BY_DEFAULT[CLASS_SETS]
+    found = {name: len(have.intersection(SETS[name])) for name in BY_DEFAULT.values()}
+    best = max(found, key=found.__getitem__)
+    return best if found[best] else None
 
 
 #: Used only where they are named: what a run costs, and how its errors fall, whatever their number (a prediction that is wrong

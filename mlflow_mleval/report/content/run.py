@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.definitions import definitions
@@ -33,17 +33,22 @@ KINDS = {"soft": "scores", "hard": "label sets"}
 FAMILIES = {
     "example": "label sets", "label": "labels", "ranking": "order of scores", "dependence": "dependence", "cost": "seconds",
     "hierarchical-set": "classes and those above", "hierarchical-pair": "distances", "hierarchical-lca": "common ancestors",
+    "one-label": "classes", "probability": "probabilities", "curve": "order of scores", "at-k": "highest scores",
 }  # fmt: skip
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
+    "top1_accuracy": "The share of instances whose class is predicted is {}",
     "f1": "The mean F1 of an instance is {}",
     "h_f1": "The mean hierarchical F1 of an instance is {}",
     "lca_f1": "The mean LCA-based F1 of an instance is {}",
     "hamming_loss": "The share of wrong label cells is {}",
 }
+#: Families of which a reader misses a measure that is not there.
+_EXPECTED = {LABEL_SETS: ("ranking", "dependence"), ONE_LABEL: ("probability", "curve"), CLASS_SETS: ()}
 #: Of these the correlation over folds is shown.
 _COMMON = (
-    "f1", "micro_f1", "macro_f1", "hamming_loss", "subset_accuracy", "ranking_loss", "soft_subset_loss", "h_f1", "lca_f1",
+    "top1_accuracy", "f1", "micro_f1", "macro_f1", "hamming_loss", "subset_accuracy", "ranking_loss", "soft_subset_loss",
+    "log_loss", "macro_auroc", "h_f1", "lca_f1",
 )  # fmt: skip
 _AGAIN = 'import json\nfrom mlflow_mleval import Evaluation\nev = Evaluation.from_dict(json.load(open("evaluation.json")))'
 
@@ -77,22 +82,30 @@ class RunReport:
 
     @property
     def size(self) -> list[str]:
-        """How many instances, labels and folds."""
-        counts = {"instance": self.ev.total.n, "label": len(self.ev.label_names), "fold": len(self.ev.folds)}
+        """How many instances, labels (or classes) and folds."""
+        counts = {"instance": self.ev.total.n, self.noun: len(self.ev.label_names), "fold": len(self.ev.folds)}
         return [count(n, what) for what, n in counts.items() if n]
 
     @property
     def decision(self) -> str:
         """How labels were predicted, and under which conventions."""
         cut = self.ev.threshold
+        if self.ev.kind == ONE_LABEL:
+            rule = "classes as given" if "y_pred" in self.ev.inputs else "the class with the highest score"
+            return rule if cut is None else f"the second class where its score is above {number(cut)}"
         least = "a threshold of their own" if isinstance(cut, tuple) else number(cut)
         rule = "label sets as given" if cut is None else f"labels with a score of at least {least}"
         return f"{rule}, conventions {self.ev.conventions}"
 
     @property
     def flat(self) -> bool:
-        """Whether label matrices were given, and not sets of classes."""
-        return "pred_sets" not in self.ev.inputs
+        """Whether label matrices were given, and not sets of classes or one class."""
+        return self.ev.kind == LABEL_SETS
+
+    @property
+    def noun(self) -> str:
+        """What is predicted."""
+        return "class" if self.ev.kind == ONE_LABEL else "label"
 
     @property
     def lead(self) -> str | None:
@@ -161,7 +174,7 @@ class RunReport:
         reasons: dict[str, list[str]] = {}
         for m, reason in self.ev.absent.items():
             family = MEASURES[m].family
-            expected = family in ("ranking", "dependence") if self.flat else False
+            expected = self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind]
             if expected or (self.ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason):
                 reasons.setdefault(reason, []).append(m)
         return reasons
@@ -201,7 +214,7 @@ def frames(report: RunReport) -> dict[str, pd.DataFrame]:
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
-    found = [text for make in (_lead, _cardinality, _lowest, _rise, _gain, _extremes) if (text := make(report))]
+    found = [text for make in (_lead, _cardinality, _majority, _lowest, _confused, _rise, _gain, _extremes) if (text := make(report))]
     return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
 
 
@@ -211,12 +224,17 @@ def _lead(report: RunReport) -> str:
         value, half = means[lead], report.measures.loc[lead, "half"]
         interval = " (95% interval {} to {})".format(*aligned([value - half, value + half])) if half >= 0 else ""
         parts.append(_LEADS[lead].format(number(value) + interval))
+    if report.ev.kind == ONE_LABEL:
+        names = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1", "macro_auroc": "macro AUROC"}
+        return "; ".join([*parts, *(f"{what} {number(means[m])}" for m, what in names.items() if m in means)])
     exact = "subset_accuracy" if "subset_accuracy" in means else "exact_match"
     told = {exact: "label sets are exactly right", "hamming_loss": "single labels are wrong"}
     return "; ".join([*parts, *(f"{_percent(means[m])} of the {what}" for m, what in told.items() if m in means and m != lead)])
 
 
 def _cardinality(report: RunReport) -> str:
+    if report.ev.kind == ONE_LABEL:
+        return ""
     found, means = report.ev.statistics, report.means
     predicted, true = (number(found[f"cardinality_{which}"], 3) for which in ("pred", "true"))
     text = f"On average {predicted} labels of an instance are predicted where {true} are true"
@@ -227,12 +245,34 @@ def _cardinality(report: RunReport) -> str:
     return text
 
 
+def _majority(report: RunReport) -> str:
+    if report.ev.kind != ONE_LABEL:
+        return ""
+    table = report.labels
+    share = _percent(table["support"].max() / report.ev.total.n)
+    kappa = f"; Cohen's κ, the agreement beyond chance, is {number(report.means['kappa'])}" if "kappa" in report.means else ""
+    return f"Always the most frequent class, {name(table['support'].idxmax())}, would be right for {share}{kappa}"
+
+
+def _confused(report: RunReport) -> str:
+    """The pairs of classes that are confused most often."""
+    if report.ev.kind != ONE_LABEL:
+        return ""
+    pairs = report.ev.total.classes.confusion.tocoo()
+    wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
+    most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
+    names = report.ev.label_names
+    told = [f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({pairs.data[i]:,})" for i in most]
+    return f"The most frequent errors are {', '.join(told)}" if told else ""
+
+
 def _lowest(report: RunReport) -> str:
     table = report.labels[report.labels["support"] > 0]
     never = int((table["tp"] == 0).sum())
     named = [f"{name(label)} ({number(row['f1'], 3)})" for label, row in table.head(3).iterrows()]
-    lost = f"; {count(never, 'label')} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found" if never else ""
-    return f"The labels with the lowest F1 are {', '.join(named)}{lost}" if len(table) > 1 else ""
+    noun = report.noun
+    lost = f"; {count(never, noun)} of {len(table):,} that occur {'are' if never > 1 else 'is'} never found" if never else ""
+    return f"The {count(2, noun).partition(' ')[2]} with the lowest F1 are {', '.join(named)}{lost}" if len(table) > 1 else ""
 
 
 def _rise(report: RunReport) -> str:
@@ -288,20 +328,22 @@ def _labels(report: RunReport) -> Section | None:
     table = report.labels
     if table.empty:
         return None
-    first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {len(table):,} labels. "
-    silent = count(len(report.ev.label_names) - len(table), "label")
+    noun = report.noun
+    first = "" if len(table) <= TOP else f"The {TOP} with the lowest F1 of {count(len(table), noun)}. "
+    silent = count(len(report.ev.label_names) - len(table), noun)
     caption = (
-        f"{first}Of the instances with a label, true or predicted: the share where it was found, missed, or predicted wrongly;"
+        f"{first}Of the instances with a {noun}, true or predicted: the share where it was found, missed, or predicted wrongly;"
         f" the lowest F1 first.{'' if silent[0] == '0' else f' Not drawn: {silent} without a true or predicted instance.'}"
     )
     shown = table.head(_LABELS)
     columns = [
-        doc.names("label", shown.index),
+        doc.names(noun, shown.index),
         *(_counts(c, shown[c]) for c in ("support", "tp", "fp", "fn", "tn")),
         *(doc.decimals(c.replace("f1", "F1"), shown[c], 3) for c in ("precision", "recall", "f1")),
     ]
     numbers = Table(columns, len(table), title="In numbers, the lowest F1 first", things="labels", folded=True)
-    return Section("labels", "Labels", [Figure(report.figures["labels"], caption, numbers)],
+    title = "Classes" if noun == "class" else "Labels"
+    return Section("labels", title, [Figure(report.figures["labels"], caption, numbers)],
                    hint="the worst first, with confusion counts")  # fmt: skip
 
 

@@ -1,0 +1,121 @@
+"""One label of several classes: what is summed over the instances of a fold, and the measures that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mlflow_mleval.measures.class_counts import ClassCounts
+from mlflow_mleval.measures.class_vectors import ClassVectors, is_probability
+from mlflow_mleval.measures.flat import set_measures
+from mlflow_mleval.measures.label_sums import Sums
+from mlflow_mleval.measures.score_counts import ScoreCounts
+
+#: The k of top-k accuracy, and the bins of the calibration error.
+TOP, BINS = 5, 15
+_BLOCK = 1 << 18  # cells of scores that are ranked at a time
+#: What the scores give by instance; NaN where they are no probabilities.
+_PROBABILITIES = ("log_loss", "brier_score")
+
+
+def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
+    """The label matrix of one class an instance."""
+    ends = np.arange(len(numbers) + 1)
+    return sparse.csr_array((np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes))
+
+
+def sum_classes(
+    true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), vectors: ClassVectors,
+    further: Mapping[str, NDArray[np.float64]] | None = None, seconds: Mapping[str, float] | None = None,
+    truth: int | None = None,
+) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
+    """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`, whose place it takes.
+
+    The matrices are those of the vectors, which know more.
+    """
+    n_classes = len(vectors.names)
+    t, p = vectors.true[rows], vectors.pred[rows]
+    s = None if vectors.score is None else vectors.score[rows]
+    right = t == p
+    values: dict[str, NDArray[np.float64]] = {"top1_accuracy": right.astype(float)}
+    confusion = sparse.csr_array((np.ones(len(t), np.int64), (t, p)), shape=(n_classes, n_classes))
+    confusion.sum_duplicates()
+    ranks = scores = confidence = None
+    if s is not None:
+        binary = s.ndim == 1
+        if not binary:
+            ranks = np.bincount(_ranks(t, s), minlength=n_classes)
+        own = s if binary else s[:, 1] if n_classes == 2 else None
+        scores = ScoreCounts.of(s, true[rows].toarray()) if own is None else ScoreCounts.of(own[:, None], (t == 1)[:, None])
+        values |= dict.fromkeys(_PROBABILITIES, np.full(len(t), np.nan))
+        if is_probability(s):
+            of_true = np.where(t == 1, s, 1 - s) if binary else s[np.arange(len(t)), t]
+            squares = (1 - of_true) ** 2 if binary else ((s**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
+            loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
+            values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
+            largest = np.maximum(s, 1 - s) if binary else s.max(axis=1)
+            confidence = ScoreCounts.of(largest[:, None], right[:, None])
+    values |= {name: column[rows] for name, column in (further or {}).items()}
+    defined = {name: ~np.isnan(column) for name, column in values.items()}
+    sums = Sums(
+        n=len(t), columns=tuple(values), counts=np.array([known.sum() for known in defined.values()]),
+        totals=np.array([[values[name][known].sum() for name, known in defined.items()], [0.0] * len(values)]),
+        by_label=np.array([confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], np.int64),
+        wrong=np.zeros(0, np.int64), empty=np.zeros(2, np.int64),
+        score_range=None if s is None else (float(s.min()), float(s.max())),
+        seconds=seconds or {}, truth=truth, classes=ClassCounts(confusion, ranks, scores, confidence),
+    )  # fmt: skip
+    return sums, values
+
+
+def _ranks(true: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many classes come before the true one: those with a higher score, of equal ones those with a lower number."""
+    found = np.empty(len(true), np.int64)
+    step = max(1, _BLOCK // score.shape[1])
+    columns = np.arange(score.shape[1])
+    for start in range(0, len(true), step):
+        s, t = score[start : start + step], true[start : start + step, None]
+        own = np.take_along_axis(s, t, axis=1)
+        found[start : start + step] = ((s > own) | ((s == own) & (columns < t))).sum(axis=1)
+    return found
+
+
+def one_label_measures(sums: Sums) -> dict[str, float]:
+    """The measures that follow from the sums and are no means over instances; NaN where one is not defined.
+
+    As in scikit-learn, averages are over the classes that are true or predicted somewhere, balanced accuracy over the true ones.
+    """
+    tp, predicted, true = sums.by_label
+    rates = set_measures(tp, predicted, true)
+    there, occurs = predicted + true > 0, true > 0
+    found = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
+    for name in ("precision", "recall", "f1"):
+        found[f"macro_{name}"] = float(rates[name][there].mean())
+        found[f"weighted_{name}"] = float(rates[name] @ true / sums.n)
+    found |= _beyond_chance(tp, predicted, true)
+    counts = sums.classes
+    if counts.ranks is not None and len(true) > TOP:
+        found[f"top_k_accuracy_{TOP}"] = float(counts.ranks[:TOP].sum() / sums.n)
+    if counts.scores is not None:
+        areas, _ = counts.scores.auroc()
+        known = ~np.isnan(areas)
+        if known.any():
+            weights = true[known] if len(areas) == len(true) else np.ones(1)
+            found["macro_auroc"] = float(areas[known].mean())
+            found["weighted_auroc"] = float(np.average(areas[known], weights=weights))
+    if counts.confidence is not None:
+        found[f"ece_{BINS}"] = counts.confidence.calibration_error(BINS)
+    return found
+
+
+def _beyond_chance(tp: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64]) -> dict[str, float]:
+    """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole numbers of any size."""
+    right, n = int(tp.sum()), int(true.sum())
+    chance = sum(a * b for a, b in zip(predicted.tolist(), true.tolist(), strict=True))
+    spreads = [n * n - sum(a * a for a in side.tolist()) for side in (predicted, true)]
+    matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5) if all(spreads) else 0.0
+    return {"matthews": matthews, "kappa": (right * n - chance) / (n * n - chance) if n * n > chance else float("nan")}
