@@ -180,7 +180,10 @@ class Study(Reported):
         folds = self.folds
         if folds is not None:
             folds = folds.loc[folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]]
-        return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept})
+        source = dict(self.source)
+        if kept != self.measures and "measures_by" in source:
+            source["measures_by"] = f"those that you kept of {len(self.measures)}"
+        return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept}, source=source)
 
     def complete(self, missing: Missing | None = None) -> Study:
         """The study with its policy for missing values applied: no cell is empty, and what was done is listed.

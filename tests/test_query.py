@@ -73,6 +73,7 @@ def test_the_study_is_the_table_that_was_imported(db):
         "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "latest",
         "folds_by": "tag:mleval.folds",
         "method_by": "tag:mleval.method", "dataset_by": "tag:mleval.dataset", "runs_found": 4,
+        "measures_by": "the set sixteen, the default for label sets (1 of 16, as far as all runs have them)",
     }
 
 
@@ -209,6 +210,30 @@ def test_awareness_of_dependence_is_no_quality_unless_it_is_named(log):
     )
     assert load(measures=["f1", "awareness"]).measures == ["f1", "binomial_slope", "binomial_gain"]
     assert load(minimize=["binomial_slope"]).measures == ["f1", "binomial_slope"]
+
+
+@pytest.mark.parametrize(("have", "used", "told"), [
+    ([*SETS["sixteen"], *SETS["dependence"], "weighted_f1", "fit_time"], SETS["sixteen"],
+     "the set sixteen, the default for label sets"),
+    ([*SETS["sixteen"], *SETS["hierarchical"]], SETS["class-sets"], "the set class-sets, the default for class sets"),
+    ([*SETS["one-label"], "kappa", "ece_15", "weighted_f1"], SETS["one-label"], "the set one-label, the default for one label"),
+    (["macro_f1", "log_loss"], ["macro_f1", "log_loss"],
+     "the set one-label, the default for one label (2 of 6, as far as all runs have them)"),
+    (["gie", "h_loss"], ["gie", "h_loss"], "those known here that all runs have, for no default set applies"),
+])  # fmt: skip
+def test_a_named_set_ranks_what_nobody_chose_measures_for(log, have, used, told):
+    for i, method in enumerate("ab"):
+        log(str(i), {**{f"mleval/{m}": 0.5 for m in have}, "odd": 1.0}, tags=ours(method, "d"))
+    study = load()
+    assert set(study.measures) == set(used) and study.source["measures_by"] == told
+    assert {e.kind for e in study.excluded if e.name != "odd"} <= {"unasked"}
+    study = load(minimize=["odd"], maximize=["fit_time"] if "fit_time" in have else [])
+    extra = 2 if "fit_time" in have else 1
+    assert len(study.measures) == len(used) + extra
+    assert study.source["measures_by"].startswith(told) or "you declared" in study.source["measures_by"]
+    named = load(measures=have[-1:])
+    assert named.measures == have[-1:] and named.source["measures_by"] == f"those that you named ({have[-1]})"
+    assert study.select(exclude=["odd"]).source["measures_by"] == f"those that you kept of {len(used) + extra}"
 
 
 def test_values_and_directions_against_the_definition_are_doubts(log):

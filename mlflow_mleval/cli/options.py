@@ -78,8 +78,8 @@ folds_by = Option("Selection", "--folds-by", metavar="RULE",
                   "metrics, such as key:fold{fold}_{measure}.")  # fmt: skip
 measures = (
     _many("Measures", "-m", "--measure", "measures",
-          help="Measure or set of measures to use (see `mleval measures`). Default: every known measure that all runs have, "
-          "except costs and awareness."),
+          help="Measure or set of measures to use (see `mleval measures`). Default: the set sixteen for label sets, one-label "
+          "or, with a hierarchy, class-sets; and declared measures."),
     _many("Measures", "--exclude-measure", "exclude_measures", help="Leave this measure or set out."),
     _many("Measures", "--min", "minimize", help="Declare a metric of which smaller values are better."),
     _many("Measures", "--max", "maximize", help="Declare a metric of which larger values are better."),

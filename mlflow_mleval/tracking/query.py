@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import MEASURES, NOT_BY_DEFAULT, SETS, directions, expand
+from mlflow_mleval.measures.registry import BY_DEFAULT, MEASURES, NOT_BY_DEFAULT, SETS, default_set, directions, expand
 from mlflow_mleval.naming import count, look_alikes, some
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
@@ -78,8 +78,8 @@ def load_study(
     minimize, maximize : iterable of str
         Metrics of which the smaller or the larger value is better; needed for those that the registry does not know.
     measures : iterable of str, optional
-        Measures or sets of measures to use. Default: every known measure (not costs, awareness) and every declared one that all
-        finished runs have.
+        Measures or sets of measures to use. Default: what all finished runs have of the set for such predictions, "sixteen" for
+        label sets, "one-label" or "class-sets" (runs with a hierarchy), and every declared measure.
     exclude_measures : iterable of str
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
@@ -165,6 +165,7 @@ def load_study(
             "folds_by": folds_by or f"tag:{schema.TAG_FOLDS}",
             "duplicates": duplicates,
             "runs_found": len(runs),
+            "measures_by": choice.told(used),
             "read_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         },
     )
@@ -179,6 +180,7 @@ class _Choice:
         self.asked = None if measures is None else list(measures)
         self.exclude, self.minimize, self.maximize = list(exclude), list(minimize), list(maximize)
         self.declared = list(directions([*self.minimize, *self.maximize], self.minimize, self.maximize))
+        self.set_name: str | None = None
         if self.asked is None:
             self.wanted = list(dict.fromkeys([*(m for m in MEASURES if m not in NOT_BY_DEFAULT), *self.declared]))
             return
@@ -190,6 +192,19 @@ class _Choice:
                 + (f"Did you mean {some(map(repr, meant))}? If not, declare" if meant else "Declare")
                 + " it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
             )
+
+    def told(self, used: Sequence[str]) -> str:
+        """Which measures are used, and who chose them."""
+        declared = [m for m in used if m in self.declared]
+        more = f", and {count(len(declared), 'measure')} that you declared" if declared else ""
+        if self.asked is not None:
+            return f"those that you named ({some(self.asked)})"
+        if self.set_name is None:
+            return f"those known here that all runs have{more}, for no default set applies"
+        kind = next(kind for kind, name in BY_DEFAULT.items() if name == self.set_name)
+        kept = len(set(used).intersection(SETS[self.set_name]))
+        part = "" if kept == (most := len(SETS[self.set_name])) else f" ({kept} of {most}, as far as all runs have them)"
+        return f"the set {self.set_name}, the default for {kind}{part}{more}"
 
     def of(self, results: list[Result], excluded: list[Excluded], named: Collection[str] = ()) -> tuple[list[str], list[Result]]:
         """The measures to use and the results that have them; what is left out is added to the list, but for runs named by id."""
@@ -206,12 +221,15 @@ class _Choice:
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
             raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.")
         dropped = set(expand(self.exclude))
-        wanted = [m for m in self.wanted if m not in dropped]
+        common = [m for m in self.wanted if counts[m] == len(finished) and m not in dropped]
+        self.set_name = default_set(common) if self.asked is None else None
+        unasked = set() if self.set_name is None else set(MEASURES).difference(SETS[self.set_name], self.declared)
+        wanted = [m for m in self.wanted if m not in dropped and m not in unasked]
         used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
+        unasked |= NOT_BY_DEFAULT if self.asked is None else set()
         for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
             if m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
-                unasked = self.asked is None and m in NOT_BY_DEFAULT and m not in dropped
-                excluded.append(Excluded("unasked" if unasked else "measure", m, reason))
+                excluded.append(Excluded("unasked" if m in unasked and m not in dropped else "measure", m, reason))
         for r in finished:
             bad = [f"{m} is {v}" for m, v in r.bad.items() if m in wanted]
             excluded += [Excluded("cell", r.name, f"{text}, which is no result") for text in bad]
@@ -243,6 +261,8 @@ class _Choice:
         """Why a measure is not used; empty where nobody would miss it."""
         if dropped:
             return "excluded as asked" if having else ""
+        if self.set_name is not None and measure in MEASURES and measure not in (*SETS[self.set_name], *NOT_BY_DEFAULT):
+            return f"not in the set {self.set_name}, the default; `measures=` names others" if having else ""
         if measure in self.wanted:
             if having:
                 return f"lacking in {finished - having} of {finished} finished runs"

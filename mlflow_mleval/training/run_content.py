@@ -23,7 +23,7 @@ from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import instance_digest
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES
 from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
 from mlflow_mleval.tracking import schema
@@ -83,12 +83,13 @@ class RunContent:
     @property
     def portable(self) -> bool:
         """Whether the run holds the Evaluation itself."""
-        return len(self.ev.label_names) * len(self.ev.sums) <= _CELLS
+        classes = sum(sums.classes.cells for sums in self.ev.sums.values() if sums.classes is not None)
+        return len(self.ev.label_names) * len(self.ev.sums) + classes <= _CELLS
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none where class sets were given."""
-        if "pred_sets" in self.ev.inputs:
+        """Of the profiles: of the label sets, and of the scores where they lie in [0, 1]; none of class sets or of one label."""
+        if self.ev.kind != LABEL_SETS:
             return ()
         return ("hard",) if self.ev.total.errors is None else ("hard", "soft")
 

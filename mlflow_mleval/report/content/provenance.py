@@ -67,7 +67,9 @@ def data(c: Comparison) -> dict[str, Any]:
 
 def _choices(c: Comparison) -> list[tuple[str, str]]:
     o = c.options
+    chosen = c.study.source.get("measures_by")
     return [
+        *([("measures", f"{len(c.study.measures)}: {chosen}")] if chosen else []),
         ("compared", "net flows φ and their ranks" if c.on == FUSED else name(c.on)),
         ("preference function", _given(o["preference"], PREFERENCES)),
         ("thresholds", "; ".join(f"{key} = {_given(o[key], {})}" for key in "pqs" if o[key] is not None)
@@ -95,7 +97,7 @@ def _facts(provenance: Mapping[str, Any], run_ids: list[str]) -> list[tuple[str,
     """What is known of the way here, in its order; lists as text."""
     rows = []
     for key, value in provenance.items():
-        if key in ("command", "run_ids") or value in (None, "", [], (), {}):
+        if key in ("command", "run_ids", "measures_by") or value in (None, "", [], (), {}):
             continue
         if isinstance(value, Mapping):
             value = ", ".join(f"{k} {v}" for k, v in value.items())

@@ -214,7 +214,8 @@ def frames(report: RunReport) -> dict[str, pd.DataFrame]:
 
 def _summary(report: RunReport) -> Section:
     """The answer in a few sentences, the most important first."""
-    found = [text for make in (_lead, _cardinality, _majority, _lowest, _confused, _rise, _gain, _extremes) if (text := make(report))]
+    parts = (_lead, _cardinality, _majority, _lowest, _confused, _rise, _gain, _extremes)
+    found = [text for make in parts if (text := make(report))]
     return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
 
 
