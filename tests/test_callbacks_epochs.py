@@ -2,16 +2,27 @@
 
 import random
 import warnings
+from contextlib import contextmanager
 
 import mlflow
 import numpy as np
 import pytest
 
 import mlflow_mleval as mleval
+from mlflow_mleval.errors import StoreError
 from mlflow_mleval.tracking import schema
-from mlflow_mleval.training.callbacks.epochs import EPOCH_MEASURES, EpochLog
+from mlflow_mleval.training import delivery
+from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.epoch_metrics import EPOCH_MEASURES
+from mlflow_mleval.training.unsent import send_unsent
 
 NAMES = {"method": "net", "dataset": "toy"}
+
+
+@pytest.fixture(autouse=True)
+def no_trouble(monkeypatch):
+    """No store has failed before."""
+    monkeypatch.setattr(delivery, "_troubles", {})
 
 
 def data(n=60, k=4, seed=0):
@@ -184,35 +195,115 @@ def test_a_second_training_needs_a_second_run(client):
     assert log.evaluation is not None
 
 
-def test_a_store_that_goes_away_is_one_warning_and_the_result_is_kept(db, client):
-    y, scores = epochs()
-    log = EpochLog(**NAMES)
-    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0 and later ones are not logged. StoreError") as said:
-        log.begin()
-        db.rename(db.with_suffix(".away"))
-        for epoch, s in enumerate(scores[:3]):
-            log.epoch(epoch, lambda s=s: (y, s))
-        log.end(lambda: (y, scores[-1]))
-        db.unlink(missing_ok=True)
-        db.with_suffix(".away").rename(db)
-    assert len(said) == 1 and f"mleval import {db.parent / 'mleval_unsent'}" in str(said[0].message)
-    assert len(list((db.parent / "mleval_unsent").glob("*.json"))) == 1
-    assert mleval.log_evaluation(log.evaluation, **NAMES, run_id=run.info.run_id)
+@contextmanager
+def away(db):
+    """The store does not answer."""
+    db.rename(db.with_suffix(".away"))
+    yield
+    db.unlink(missing_ok=True)
+    db.with_suffix(".away").rename(db)
 
 
-def test_a_store_that_comes_back_gets_the_evaluation(db, client):
+@pytest.mark.parametrize("since", ["the beginning", "an epoch"])
+def test_a_store_that_goes_away_is_one_warning_and_all_is_kept(db, client, since):
     y, scores = epochs()
     log = EpochLog(**NAMES)
-    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0") as said:
+    with mlflow.start_run() as run, pytest.warns(UserWarning, match="StoreError: .* Epochs are kept in memory") as said:
+        if since == "an epoch":
+            log.begin()
+        with away(db):
+            if since == "the beginning":
+                log.begin()
+            for epoch, s in enumerate(scores[:3]):
+                log.epoch(epoch, lambda s=s: (y, s))
+            log.end(lambda: (y, scores[2]))
+    folder = db.parent / "mleval_unsent"
+    assert len(said) == 1 and f"mleval import {folder}" in str(said[0].message)
+    assert len(list(folder.glob("*.json"))) == 1 and "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
+    for _ in range(2):  # the second time nothing is left to do
+        send_unsent(folder)
+        assert history(client, run.info.run_id, "mleval.epoch/f1") == {
+            i: mleval.evaluate(y, s).measures["f1"] for i, s in enumerate(scores[:3])
+        }
+        assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+
+
+def test_a_store_that_comes_back_gets_every_epoch(db, client, monkeypatch):
+    y, scores = epochs()
+    log = EpochLog(**NAMES)
+    with mlflow.start_run() as run, pytest.warns(UserWarning, match="epoch 0 was not logged") as said:
         log.begin()
-        db.rename(db.with_suffix(".away"))
-        log.epoch(0, lambda: (y, scores[0]))
-        db.unlink(missing_ok=True)
-        db.with_suffix(".away").rename(db)
+        with away(db):
+            log.epoch(0, lambda: (y, scores[0]))
+        log.epoch(1, lambda: (y, scores[1]))  # a store that failed is left alone for a while
+        assert "mleval.epoch/f1" not in client.get_run(run.info.run_id).data.metrics
         log.end(lambda: (y, scores[-1]))
     assert len(said) == 1
     assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
-    assert history(client, run.info.run_id, "mleval.epoch/f1") == {0: mleval.evaluate(y, scores[0]).measures["f1"]}
+    expected = {i: mleval.evaluate(y, scores[i]).measures["f1"] for i in range(2)}
+    assert history(client, run.info.run_id, "mleval.epoch/f1") == expected
+
+
+def test_a_loop_written_by_hand(client):
+    y, scores = epochs()
+    evs = [mleval.evaluate(y, s) for s in scores]
+    with mlflow.start_run() as run:
+        for epoch, ev in enumerate(evs):
+            assert mleval.log_evaluation(ev, step=np.int64(epoch)) == run.info.run_id
+        assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
+        mleval.log_evaluation(evs[-1], **NAMES)
+    with mlflow.start_run() as other:
+        train(EpochLog(**NAMES), y, scores)
+    byhand, callback = (client.get_run(r.info.run_id).data for r in (run, other))
+    assert byhand.metrics == callback.metrics
+    for key in ("mleval.epoch/f1", "mleval.epoch.profile/k2"):
+        assert history(client, run.info.run_id, key) == history(client, other.info.run_id, key) and key in byhand.metrics
+    assert client.get_run(run.info.run_id).info.status == "FINISHED"
+
+
+def test_a_loop_by_hand_logs_the_measures_chosen_and_hierarchical_ones(client):
+    h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
+    ev = mleval.evaluate_hierarchical([{"b"}, {"c"}], [{"d"}, {"c"}], h)
+    run_id = client.create_run("0").info.run_id
+    mleval.log_evaluation(ev, step=3, run_id=run_id)
+    assert client.get_run(run_id).data.metrics["mleval.epoch/h_f1"] == ev.measures["h_f1"]
+    y, scores = epochs()
+    run_id = client.create_run("0").info.run_id
+    mleval.log_evaluation(mleval.evaluate(y, scores[0]), step=3, run_id=run_id, measures=["f1"])
+    assert [k for k in client.get_run(run_id).data.metrics if k.startswith("mleval.epoch/")] == ["mleval.epoch/f1"]
+
+
+def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
+    y, scores = epochs()
+    evs = [mleval.evaluate(y, s) for s in scores]
+    folder = db.parent / "mleval_unsent"
+    with mlflow.start_run() as run, away(db):
+        with pytest.warns(UserWarning, match="epoch 0 was not logged") as said:
+            for epoch, ev in enumerate(evs):
+                mleval.log_evaluation(ev, step=epoch)
+        assert len(said) == 1
+        with pytest.raises(StoreError, match=f"kept in {folder}. Bring it in later: mleval import {folder}"):
+            mleval.log_evaluation(evs[-1], **NAMES)
+    send_unsent(folder)
+    assert history(client, run.info.run_id, "mleval.epoch/f1") == {i: ev.measures["f1"] for i, ev in enumerate(evs)}
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_STATUS] == schema.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"step": 1.5}, TypeError, "`step` must be a whole number, got 1.5"),
+        ({"step": True}, TypeError, "`step` must be a whole number"),
+        ({"step": 1, "tags": {"a": "b"}}, ValueError, "`tags` must not be given with `step`"),
+        ({"step": 1, "log_instances": True}, ValueError, "`log_instances` must not be given with `step`"),
+        ({"step": 1, "measures": ["f2"]}, ValueError, "`measures` must be"),
+        ({"step": 1}, ValueError, "`step` must have a run"),
+        ({"dataset": "d"}, TypeError, "`method` must be given without `step`"),
+    ],
+)
+def test_a_loop_by_hand_is_told_what_is_wrong(client, options, error, text):
+    with pytest.raises(error, match=text):
+        mleval.log_evaluation(mleval.evaluate(*data()), **options)
 
 
 @pytest.mark.parametrize("bad", ["scores", "raises", "shape"])

@@ -21,12 +21,14 @@ from typing import Any, TypeVar
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import some, text_problem
+from mlflow_mleval.redaction import raise_alone
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.conflicts import patiently
 
@@ -67,6 +69,8 @@ class Payload:
         What else identifies the result; those of `identity` go before.
     files : mapping of str to callable
         By artifact path, what makes the content; called one after the other, while those before are being sent.
+    history : sequence of Metric
+        Metrics of the training that led to the result, with their own times and steps; they are no part of the result.
     """
 
     method: str
@@ -77,6 +81,7 @@ class Payload:
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
+    history: Sequence[Metric] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -86,12 +91,12 @@ class Payload:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def metrics(self, timestamp: int) -> list[Metric]:
-        """Every finite value as a metric."""
+        """The history, and every finite value of the result as a metric."""
         curves = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
         curves |= {schema.FOLD_PREFIX + m: dict(zip(self.folds, v, strict=True)) for m, v in self.by_fold.items()}
         curves |= self.curves
         found = ((key, float(v), step) for key, values in curves.items() for step, v in values.items())
-        return [Metric(key, v, timestamp, int(step)) for key, v, step in found if math.isfinite(v)]
+        return [*self.history, *(Metric(key, v, timestamp, int(step)) for key, v, step in found if math.isfinite(v))]
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
@@ -324,7 +329,12 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
 
 def _existing(client: MlflowClient, run_id: str) -> Run:
     with store.quick(), store.store_errors("read"):
-        run = client.get_run(run_id)
+        try:
+            run = client.get_run(run_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            raise_alone(RunRefusedError(f"cannot read the store {store.store_name()}: it has no run {run_id}."))
     if run.info.lifecycle_stage != "active":
         raise RunRefusedError(f"run {run_id} is deleted. Restore it in MLflow, or log into another run.")
     if newer := schema.newer_schema(run.data.tags):

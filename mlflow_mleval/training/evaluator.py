@@ -79,10 +79,11 @@ class MlevalEvaluator(ModelEvaluator):
         ValueError, TypeError
             An unknown option, truth or predictions missing or in a shape that cannot be used; the text says what can.
         StoreError
-            The run holds another result, or the store cannot be reached.
+            The run holds another result; or the store has failed, and the result is kept as by `log_evaluation`.
         """
         from mlflow_mleval.measures.registry import MEASURES, expand
         from mlflow_mleval.tracking import schema
+        from mlflow_mleval.training.delivery import bounded
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
         from mlflow_mleval.validation import one_of
@@ -115,7 +116,7 @@ class MlevalEvaluator(ModelEvaluator):
         )
         return EvaluationResult(
             {schema.metric_key(name): ev.measures[name] for name in wanted},
-            {path: StoredFile(f"runs:/{run_id}/{path}") for path in _paths(run_id)},
+            {path: StoredFile(f"runs:/{run_id}/{path}") for path in bounded(lambda: list(_paths(run_id)))},
             run_id,
         )
 
@@ -148,12 +149,13 @@ def _method(estimator: Any, run_id: str) -> str:
     from mlflow import MlflowClient
 
     from mlflow_mleval.tracking import store
+    from mlflow_mleval.training.delivery import bounded
     from mlflow_mleval.training.estimator_names import method_name
 
     if estimator is not None:
         return method_name(estimator)
     with store.store_errors("read"):
-        return MlflowClient().get_run(run_id).info.run_name
+        return bounded(lambda: MlflowClient().get_run(run_id).info.run_name)
 
 
 def _dataset(dataset: Any, ev: Any) -> str:

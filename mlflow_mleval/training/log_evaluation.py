@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import mlflow
 import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation
@@ -14,15 +15,18 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.delivery import Delivery, deliver
+from mlflow_mleval.training.epoch_metrics import EpochMetrics
 from mlflow_mleval.training.run_content import RunContent
-from mlflow_mleval.validation import binary_matrix
+from mlflow_mleval.validation import binary_matrix, one_of
 
 
 def log_evaluation(
     ev: Evaluation,
     *,
-    method: str,
-    dataset: str,
+    method: str | None = None,
+    dataset: str | None = None,
+    step: int | None = None,
     run_id: str | None = None,
     experiment_name: str | None = None,
     y_true: Any = None,
@@ -36,6 +40,10 @@ def log_evaluation(
 ) -> str:
     """Log an Evaluation: measures, folds and loss profiles as metrics, tables and a report as artifacts.
 
+    In a loop over epochs, pass ``step=epoch`` for what is evaluated on the way: only measures and a few points of the loss
+    profile are logged then, as the callbacks do, and a store that fails is one warning. The evaluation at the end, without
+    `step`, is the result of the run.
+
     It goes into the given run, otherwise into the active one, otherwise into a new one; `load_study` reads it back. One run
     holds one method on one dataset. A digest of the truth is logged with it, so that a comparison can tell whether two runs
     saw the same data. The run counts as complete only when everything is written: logging that was interrupted is completed
@@ -45,7 +53,10 @@ def log_evaluation(
     ----------
     ev : Evaluation
     method, dataset : str
-        What was evaluated on what; the names under which `load_study` finds it.
+        What was evaluated on what; the names under which `load_study` finds it. Not needed with `step`.
+    step : int, optional
+        The epoch of a training that goes on, as the step of metrics ``mleval.epoch/<measure>``: by default the usual ones, else
+        those of `measures`. Other options are for the end.
     run_id : str, optional
         The run to log into.
     experiment_name : str, optional
@@ -77,19 +88,64 @@ def log_evaluation(
     Raises
     ------
     TypeError
-        ``ev`` is not an Evaluation, or a name is not a string.
+        ``ev`` is not an Evaluation, a name is missing or not a string, or `step` is not a whole number.
     ValueError
         A name that MLflow cannot store, both `run_id` and `experiment_name`; truth, hierarchy, folds or sizes that are not
-        those of the evaluation.
+        those of the evaluation; with `step`, no run is active, or an option is given that is for the end.
     StoreError
-        The store cannot be reached, or the run holds another result already.
+        The run holds another result already; or the store has failed, and the result is kept in the folder that the text names.
+
+    >>> for epoch in range(20):  # doctest: +SKIP
+    ...     train(network)
+    ...     log_evaluation(evaluate(y, network(x)), step=epoch)
+    >>> log_evaluation(evaluate(y, network(x)), method="MLP", dataset="yeast")  # doctest: +SKIP
     """
+    if step is not None:
+        late = {
+            "experiment_name": experiment_name, "y_true": y_true, "test_indices": test_indices, "n_train": n_train,
+            "hierarchy": hierarchy, "log_instances": log_instances or None, "selected_among": selected_among, "tags": tags,
+        }  # fmt: skip
+        return _log_step(ev, step, run_id, measures, [name for name, value in late.items() if value is not None])
+    for name, given in (("method", method), ("dataset", dataset)):
+        if given is None:
+            raise TypeError(f"`{name}` must be given without `step`. Pass the {name}'s name.")
     payload = payload_of(
         ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=y_true,
         test_indices=test_indices, n_train=n_train, hierarchy=hierarchy, measures=measures, log_instances=log_instances,
         selected_among=selected_among, tags=tags,
     )  # fmt: skip
-    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+    where = runs.target(run_id) if experiment_name is None else None
+    epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
+    return deliver(replace(payload, history=epochs.pending if epochs else ()), where, experiment_name)
+
+
+#: By store and run, the epochs of trainings that are not in the store yet.
+_epochs: dict[tuple[str, str | None], EpochMetrics] = {}
+
+
+def _log_step(ev: Evaluation, step: int, run_id: str | None, measures: Iterable[str] | None, late: Sequence[str]) -> str:
+    """Log an epoch of a training into the run; what the store does not take goes with the next, or with the evaluation."""
+    _refuse_others(ev)
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
+        raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
+    if late:
+        raise ValueError(f"`{late[0]}` must not be given with `step`. Pass it with the evaluation at the end, without `step`.")
+    names = None if measures is None else tuple(one_of(m, "measures", MEASURES) for m in expand(measures))
+    where = runs.target(run_id)
+    if where is None:
+        raise ValueError("`step` must have a run to log into, and none is active. Train inside `with mlflow.start_run():`.")
+    key = mlflow.get_tracking_uri(), where
+    epochs = _epochs.pop(key, None) or EpochMetrics(where)
+    epochs.add(ev, int(step), names)
+    epochs.send(Delivery())
+    if epochs.pending:
+        _epochs[key] = epochs
+    return where
+
+
+def _refuse_others(ev: Any) -> None:
+    if not isinstance(ev, Evaluation):
+        raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
 
 
 def payload_of(
@@ -109,8 +165,7 @@ def payload_of(
     tags: Mapping[str, str] | None = None,
 ) -> runs.Payload:
     """What `log_evaluation` writes, with its checks, without asking the store."""
-    if not isinstance(ev, Evaluation):
-        raise TypeError(f"`ev` must be an Evaluation, got {type(ev).__name__}. Make one: mleval.evaluate(y_true, y_score).")
+    _refuse_others(ev)
     runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     if log_instances and ev.instances is None:
         raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")

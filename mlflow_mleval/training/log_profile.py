@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.measures.awareness import hard_measures
 from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.training.run_content import ALPHAS, steps
 
 
@@ -55,7 +56,7 @@ def log_profile(
         Invalid counts, folds or sizes that do not fit them, a name that MLflow cannot store, both `run_id` and
         `experiment_name`.
     StoreError
-        The store cannot be reached, or the run holds another result already.
+        The run holds another result already; or the store has failed, and the result is kept in the folder that the text names.
     """
     try:
         runs.check(method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
@@ -83,7 +84,7 @@ def log_profile(
         tags=identity,
         files={schema.ARTIFACT_PROFILE: lambda: _table(profiles, rows, pair, losses).to_csv(index=False)},
     )
-    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+    return deliver(payload, run_id, experiment_name)
 
 
 def _table(profiles: Profiles, rows: np.ndarray, pair: tuple[str, str], losses: Mapping[str, pd.Series]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.training.estimator_names import method_name
 from mlflow_mleval.training.scores import predict
 from mlflow_mleval.validation import one_of
@@ -129,7 +130,7 @@ def log_search(
     ValueError
         The search is not fitted, was not scored by `scoring`, or has no best candidate.
     StoreError
-        The store cannot be reached, or the run holds another result already.
+        The run holds another result already; or the store has failed, and the result is kept in the folder that the text names.
     """
     results = getattr(search, "cv_results_", None)
     if results is None:
@@ -156,7 +157,7 @@ def log_search(
         tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
         files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
     )  # fmt: skip
-    return runs.write(payload, run_id=run_id, experiment_name=experiment_name)
+    return deliver(payload, run_id, experiment_name)
 
 
 def candidates(search: Any) -> str:

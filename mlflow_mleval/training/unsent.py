@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlflow.entities import Metric
+
 from mlflow_mleval.errors import ImportFileError, StoreError
 from mlflow_mleval.tracking import runs, schema, store
 
@@ -36,6 +38,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
         "by_fold": {m: list(v) for m, v in payload.by_fold.items()},
         "curves": {key: list(map(list, v.items())) for key, v in payload.curves.items()}, "tags": dict(payload.tags),
         "files": {path: _encoded(make()) for path, make in payload.files.items()},
+        "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }  # fmt: skip
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +157,8 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
         curves = {key: dict(map(tuple, values)) for key, values in parts["curves"].items()}
         files = {name: _made(text) for name, text in parts["files"].items()}
         own = (parts[key] for key in ("method", "dataset", "means", "folds", "by_fold"))
-        payload = runs.Payload(*own, curves, parts["tags"], files)
+        history = [Metric(*values) for values in parts.get("history", ())]
+        payload = runs.Payload(*own, curves, parts["tags"], files, history)
         if payload.digest != parts["digest"]:
             raise ValueError("its digest is not that of its content")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

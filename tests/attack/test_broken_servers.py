@@ -11,15 +11,19 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import mlflow
+import numpy as np
+import pandas as pd
 import pytest
 import sklearn.model_selection
 from click.testing import CliRunner
+from mlflow.data.evaluation_dataset import EvaluationDataset
 from sklearn.datasets import make_multilabel_classification
 from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
 from mlflow_mleval.training import delivery
+from mlflow_mleval.training.evaluator import MlevalEvaluator
 
 X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
 KINDS = ["errors", "drops", "silent", "slow", "refuses", "garbage"]
@@ -119,6 +123,50 @@ def test_a_training_is_told_once_and_loses_nothing(kind, db, monkeypatch, asynch
     (text,) = [str(w.message) for w in caught if "was not logged" in str(w.message)]
     assert f"mleval import {db.parent / 'mleval_unsent'}" in text
     assert_imported_once(db, monkeypatch, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_asked_for_by_hand_ends_soon_and_is_kept(kind, db, monkeypatch):
+    """The server fails in the middle of a script; each call is an error of its own that says where the result is."""
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
+    monkeypatch.setattr(delivery, "_PROBE", 0.3)
+    ev = mleval.evaluate(Y, Y * 0.8 + 0.1)
+    search = sklearn.model_selection.GridSearchCV(
+        KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=2, scoring=mleval.scoring(["micro_f1"]), refit="micro_f1"
+    ).fit(X, Y)
+    calls = {
+        "log_evaluation": lambda: mleval.log_evaluation(ev, method="m", dataset="d"),
+        "log_search": lambda: mleval.log_search(search, dataset="d"),
+        "log_profile": lambda: mleval.log_profile([5, 3, 2, 0], method="p", dataset="d"),
+        "the evaluator": lambda: MlevalEvaluator().evaluate(
+            model_type="multilabel", run_id="0" * 32, evaluator_config={"method": "e", "dataset": "d", "targets": list("abc"),
+            "predictions": list("xyz")}, dataset=EvaluationDataset(pd.DataFrame(np.hstack([Y, Y]), columns=list("abcxyz"))),
+        ),
+    }  # fmt: skip
+    with broken(kind) as (_, url):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        for name, call in calls.items():
+            start = time.monotonic()
+            with pytest.raises(mleval.MlevalError, match=f"kept in .*mleval import {db.parent / 'mleval_unsent'}"):
+                call()
+            print(f"{kind}: {time.monotonic() - start:.1f} s for {name}")
+    assert_imported_once(db, monkeypatch, len(calls))
+
+
+@pytest.mark.parametrize("kind", ["silent", "garbage"])
+def test_epochs_by_hand_are_told_once_and_kept(kind, db, monkeypatch):
+    ev, run_id = mleval.evaluate(Y, Y * 0.8 + 0.1), mlflow.MlflowClient().create_run("0").info.run_id
+    monkeypatch.setenv("MLEVAL_TIMEOUT", "0.5")
+    with broken(kind) as (_, url), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", url)
+        for epoch in range(30):
+            mleval.log_evaluation(ev, step=epoch, run_id=run_id)
+        with pytest.raises(mleval.MlevalError, match="kept in"):
+            mleval.log_evaluation(ev, method="m", dataset="d", run_id=run_id)
+    assert len([w for w in caught if "Epochs are kept in memory" in str(w.message)]) == 1
+    assert_imported_once(db, monkeypatch, 1)
+    assert len(mlflow.MlflowClient().get_metric_history(run_id, "mleval.epoch/f1")) == 30
 
 
 def assert_imported_once(db, monkeypatch, results):

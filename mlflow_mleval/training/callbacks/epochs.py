@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from mlflow.entities import Metric
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
-from mlflow_mleval.tracking import runs, schema, store
-from mlflow_mleval.training.delivery import Delivery, bounded
+from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.delivery import Delivery
+from mlflow_mleval.training.epoch_metrics import EpochMetrics, say
 from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import as_matrix
-from mlflow_mleval.training.unsent import home
 from mlflow_mleval.validation import one_of
 
-#: What is logged for each epoch where nobody chose: the usual measures, and the ends of the loss profile and its area.
-EPOCH_MEASURES = (
-    "hamming_loss", "subset_accuracy", "f1", "micro_f1", "macro_f1", "ranking_loss", "average_precision",
-    "soft_hamming_loss", "soft_subset_loss", "soft_binomial_area",
-)  # fmt: skip
-#: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.
-_POINTS = 10
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
 
-Predict = Callable[[], tuple[Any, Any]]
+Predict = Callable[[], Evaluation | tuple[Any, Any]]
 
 
 class EpochLog:
@@ -112,8 +104,8 @@ class EpochLog:
         self._forget()
 
     def _forget(self) -> None:
-        self._epochs, self._best = 0, None
-        self._pending: list[Metric] = []
+        self._count, self._best = 0, None
+        self._metrics: EpochMetrics | None = None
         self._sent = -math.inf
 
     def begin(self) -> None:
@@ -129,14 +121,13 @@ class EpochLog:
         ----------
         epoch : int
         predict : callable
-            Gives the truth and the scores of the validation data, N x K each; not called where nothing is logged.
+            Gives the truth and the scores of the validation data, N x K each, or their Evaluation; not called where nothing is
+            logged.
         """
         if (epoch + 1) % self.every == 0:
-            self.attempt(
-                f"epoch {epoch} and later ones are not logged", lambda: self._log_epoch(epoch, *_matrices(predict()))
-            )
+            self.attempt(f"epoch {epoch} and later ones are not logged", lambda: self._log_epoch(epoch, predict()))
 
-    def end(self, predict: Predict, epoch: int | None = None) -> None:
+    def end(self, predict: Predict, epoch: int | None = None, *, among: int | None = None) -> None:
         """Training has ended.
 
         Parameters
@@ -145,104 +136,76 @@ class EpochLog:
             As in `epoch`, for the model as it is now.
         epoch : int, optional
             The epoch that the model is of, where that is known.
+        among : int, optional
+            Number of epochs from which the training chose this model by these very data.
         """
-        # A store that was away for an epoch may be back, and the result of the whole training is worth a try.
-        if isinstance(self._failure, StoreError) and self.run_id is not None:
-            earlier, self._failure = self._failure, None
-            self._attempt(lambda: self._log_end(predict, epoch, told=True))
-            self._failure = self._failure or earlier
-        else:
-            self.attempt("the evaluation at the end was not logged", lambda: self._log_end(predict, epoch))
+        self.attempt("the evaluation at the end was not logged", lambda: self._log_end(predict, epoch, among))
 
     def attempt(self, what: str, act: Callable[[], None]) -> None:
         """Do it unless something has failed already; say so if it fails now."""
-        if self._failure is None and (error := self._attempt(act)) is not None:
-            kept = f" If the store stays away, what is evaluated at the end is kept in {home()}: mleval import {home()}"
-            warn(f"mleval: {what}. {type(error).__name__}: {error}{kept if isinstance(error, StoreError) else ''}")
-
-    def _attempt(self, act: Callable[[], None]) -> Exception | None:
-        try:
-            with same_randomness():
-                act()
-        except Exception as error:
-            self._failure = error
-            return error
-        return None
+        if self._failure is None:
+            try:
+                with same_randomness():
+                    act()
+            except Exception as error:
+                self._failure = error
+                warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def _find_run(self) -> None:
         run_id = runs.target(self._chosen_run)
         if run_id is None:
             raise ValueError("No run is active. Train inside `with mlflow.start_run():`, or pass `run_id`.")
-        if runs.holds_result(bounded(lambda: runs.held(run_id))):
+        delivery = Delivery()
+        if runs.holds_result(delivery.ask(lambda: runs.held(run_id), {})):
             raise ValueError(f"Run {run_id} holds a result already, and a run is one method on one dataset. Start another.")
-        self.run_id = run_id
+        self.run_id, self._metrics = run_id, EpochMetrics(run_id)
+        say("the store did not answer when the training began", delivery)
 
-    def _log_epoch(self, epoch: int, truth: Any, scores: Any) -> None:
-        ev = evaluate(truth, scores, instances=False, **self._epoch_options())
+    def _log_epoch(self, epoch: int, found: Evaluation | tuple[Any, Any]) -> None:
+        ev = _evaluated(found, instances=False, **self._epoch_options())
         if self.best_by:
-            self._compare(epoch, ev, truth, scores)
-        if not self._epochs and (absent := [m for m in self.measures or () if m not in ev.measures]):
+            self._compare(epoch, ev, found)
+        if not self._count and (absent := [m for m in self.measures or () if m not in ev.measures]):
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
             warn(f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
-        self._epochs += 1
-        now = int(time.time() * 1000)
-        values = {schema.EPOCH_PREFIX + m: ev.measures[m] for m in self.measures or EPOCH_MEASURES if m in ev.measures}
-        values |= _profile_metrics(ev)
-        self._pending += [Metric(key, float(v), now, epoch) for key, v in values.items() if math.isfinite(v)]
-        if time.monotonic() - self._sent >= _SECONDS or len(self._pending) >= runs.BATCH - len(values):
-            self._send()
+        self._count += 1
+        self._metrics.add(ev, epoch, self.measures)
+        if time.monotonic() - self._sent >= _SECONDS:
+            self._metrics.send(Delivery())
+            self._sent = time.monotonic()
 
     def _epoch_options(self) -> dict[str, Any]:
         families = {MEASURES[m].family for m in (*(self.measures or ()), *([self.best_by] if self.best_by else []))}
         kinds = [f.removeprefix("hierarchical-") for f in sorted(families) if f.startswith("hierarchical-")]
         return self._options | {"measures": kinds} if kinds and "hierarchy" in self._options else self._flat
 
-    def _compare(self, epoch: int, ev: Evaluation, truth: Any, scores: Any) -> None:
+    def _compare(self, epoch: int, ev: Evaluation, found: Evaluation | tuple[Any, Any]) -> None:
         if self.best_by not in ev.measures:
             raise ValueError(f"{self.best_by} cannot be computed: {ev.absent[self.best_by]}. Choose another `best_by`.")
         value = ev.measures[self.best_by] * (-1 if MEASURES[self.best_by].direction == "min" else 1)
         if self._best is None or value > self._best[0]:
-            self._best = value, epoch, truth, scores
+            self._best = value, epoch, found
 
-    def _send(self) -> None:
-        def write() -> None:
-            client = store.connect()
-            with store.store_errors("write to"):
-                runs.log(client, self.run_id, self._pending)
-
-        bounded(write)
-        self._pending, self._sent = [], time.monotonic()
-
-    def _log_end(self, predict: Predict, epoch: int | None, told: bool = False) -> None:
-        chosen = self._best is not None
-        if chosen:
-            _, epoch, truth, scores = self._best
+    def _log_end(self, predict: Predict, epoch: int | None, among: int | None) -> None:
+        if self._best is None:
+            found = predict()
         else:
-            truth, scores = _matrices(predict())
-        self.evaluation = evaluate(truth, scores, **self._options)
+            (_, epoch, found), among = self._best, self._count
+        self.evaluation = _evaluated(found, **self._options)
         payload = payload_of(
-            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id,
-            selected_among=self._epochs if chosen else None,
+            self.evaluation, method=self.method, dataset=self.dataset, run_id=self.run_id, selected_among=among,
             tags={} if epoch is None else {schema.TAG_EPOCH: str(epoch)},
         )  # fmt: skip
-        delivery = Delivery()
-        delivery.ask(self._send, None)
-        delivery.send("the evaluation at the end", payload, self.run_id, None)
-        if delivery.warning and not told:
+        # A store that was away for an epoch may be back, and the result of the whole training is worth a try.
+        delivery = Delivery(now=True)
+        delivery.send("the evaluation at the end", replace(payload, history=self._metrics.pending), self.run_id, None)
+        if delivery.warning:
             warn(f"mleval: {delivery.warning}")
-        self._best = None
+        self._forget()
 
 
-def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:
-    """The binomial losses of the label sets and, where these lie in [0, 1], of the scores, at a few k from end to end."""
-    n_labels = len(ev.label_names)
-    ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))
-    profiles = {kind: ev.profile(ks=ks, kind=kind) for kind in ("hard", "soft") if kind == "hard" or ev.total.errors is not None}
-    return {
-        schema.epoch_profile_key(kind, int(k), n_labels): v
-        for kind, profile in profiles.items()
-        for k, v in zip(ks, profile.losses, strict=True)
-    }
+def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
+    return found if isinstance(found, Evaluation) else evaluate(*_matrices(found), **options)
 
 
 def _matrices(found: tuple[Any, Any]) -> tuple[Any, Any]:
