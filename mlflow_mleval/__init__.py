@@ -19,6 +19,7 @@ _PUBLIC = {
     "fuse": "analysis.fusion",
     "redundancy": "analysis.redundancy",
     "instance_tests": "analysis.instance_tests",
+    "hierarchical_t": "analysis.hierarchical_t",
     "plan": "analysis.planning",
     "Study": "study",
     "load_study": "tracking.query",
