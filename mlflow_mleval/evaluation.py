@@ -382,8 +382,8 @@ def evaluate_hierarchical(
     folds, instances, fit_time, predict_time
         As for `evaluate`.
     **hierarchy_options
-        ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``measures``: see
-        `mlflow_mleval.measures.hierarchical.instance_measures`.
+        ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``max_ancestors``,
+        ``measures``: see `mlflow_mleval.measures.hierarchical.instance_measures`.
 
     Returns
     -------
@@ -529,6 +529,8 @@ def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]
     if options["measures"] is not None:
         options["measures"] = [options["measures"]] if isinstance(options["measures"], str) else list(options["measures"])
     table = hierarchical.instance_measures(true, pred, h, **options)
+    if options["max_ancestors"] is None:
+        del options["max_ancestors"]  # so that results of versions without it go on agreeing in their options
     return {name: table[name].to_numpy() for name in table}, {"hierarchy": h.digest, **options}
 
 

@@ -47,18 +47,19 @@ class Reference:
         return min(d + self.up[b][v] for v, d in self.up[a].items() if v in self.up[b])
 
     def paths(self, low, high):
-        return [frozenset(path) for path in nx.all_shortest_paths(self.graph, high, low, weight="weight")]
+        return [tuple(reversed(path)) for path in nx.all_shortest_paths(self.graph, high, low, weight="weight")]
 
     # ---- sets
 
-    def extended(self, classes, count_root=False):
-        return {v for c in classes for v in self.up[c] if v != ROOT or count_root}
+    def extended(self, classes, count_root=False, height=None):
+        known = {v for c in classes for v, d in self.up[c].items() if height is None or d <= Fraction(str(height))}
+        return known if count_root else known - {ROOT}
 
     def below(self, classes):
         return set(classes).union(*(nx.descendants(self.graph, c) for c in classes))
 
-    def h_loss(self, true, pred, count_root=False):
-        a, b = self.extended(true, count_root), self.extended(pred, count_root)
+    def h_loss(self, true, pred, count_root=False, height=None):
+        a, b = (self.extended(side, count_root, height) for side in (true, pred))
 
         def kept(own, other):
             for v in own:
@@ -70,17 +71,17 @@ class Reference:
 
     # ---- pairs
 
-    def allowed(self, true, pred, limit, forbid):
-        found = {}
+    def allowed(self, true, pred, limit, far):
+        found, limit = {}, Fraction(str(limit))
         for y, p in itertools.product(sorted(true), sorted(pred)):
             length = self.distance(y, p)
-            if not forbid or length <= Fraction(str(limit)):
-                found[y, p] = length
+            if far != "forbid" or length <= limit:
+                found[y, p] = min(length, limit) if far == "clip" else length
         return found
 
-    def cheapest(self, true, pred, limit, forbid, one_to_one):
+    def cheapest(self, true, pred, limit, far, one_to_one):
         """Least cost over all sets of pairs, where each class that is in none costs the limit."""
-        pairs = self.allowed(true, pred, limit, forbid)
+        pairs = self.allowed(true, pred, limit, far)
         best = limit * (len(true) + len(pred))
         for size in range(len(pairs) + 1):
             for chosen in itertools.combinations(pairs, size):
@@ -111,7 +112,7 @@ class Reference:
             return self.paths(low, high)
         near = {v for v, d in self.up[low].items() if d < limit / 2}
         ends = [v for v in self.up[low] if v not in near or v == ROOT]
-        return [frozenset(path & near | {DUMMY}) for end in ends for path in self.paths(low, end)]
+        return [(*(v for v in path if v in near), DUMMY) for end in ends for path in self.paths(low, end)]
 
     def choices(self, true, pred, limit=None):
         """For each class the nodes where it meets its nearest classes, and these."""
@@ -135,11 +136,20 @@ class Reference:
                     graphs[1 - side].update(*self.ways(o, a, limit))
         return graphs
 
-    def minimal_graphs(self, true, pred, limit=None, most=20000):
-        """Sizes (intersection, true, predicted) of all best choices, or None where there are too many to try."""
+    def minimal_graphs(self, true, pred, limit=None, most=3000):
+        """Sizes (intersection, true, predicted) of all solutions of Problem 2, or None where there are too many graphs to try.
+
+        Every union of shortest paths from classes to meeting nodes is tried in which each class reaches one of its own and each
+        that is kept is reached; as few are kept as will do.
+        """
         if not true or not pred:
             return {(0, len(self.lowest(true)), len(self.lowest(pred)))}
         choices = self.choices(true, pred, limit)
+        edges = set(), set()
+        for (side, c), met in choices.items():
+            for a, others in met.items():
+                for place, low in ((side, c), *((1 - side, o) for o in others)):
+                    edges[place].update(edge for way in self.ways(low, a, limit) for edge in itertools.pairwise(way))
         nodes = sorted({a for met in choices.values() for a in met}, key=str)
         for size in range(1, len(nodes) + 1):
             covers = [set(c) for c in itertools.combinations(nodes, size) if all(set(c) & set(met) for met in choices.values())]
@@ -147,19 +157,23 @@ class Reference:
                 break
         sizes = set()
         for cover in covers:
-            graphs = {(frozenset(), frozenset())}
-            for (side, c), met in choices.items():
-                options = {
-                    (own, other)[:: 1 - 2 * side]
-                    for a in cover & set(met)
-                    for own in self.ways(c, a, limit)
-                    for o in met[a]
-                    for other in self.ways(o, a, limit)
-                }
-                if len(graphs) * len(options) > most:
-                    return None
-                graphs = {(t | own, p | other) for t, p in graphs for own, other in options}
-            sizes |= {(len(t & p), len(t), len(p)) for t, p in graphs}
+            graphs = [], []
+            for side, classes in enumerate((self.lowest(true), self.lowest(pred))):
+                ways = {}
+                for c, a in itertools.product(classes, cover):
+                    if a == DUMMY or a in self.up[c]:
+                        found = (way for way in self.ways(c, a, limit) if edges[side].issuperset(itertools.pairwise(way)))
+                        ways[c, a] = {frozenset(way) for way in found}
+                unions = {frozenset()}
+                for way in set().union(*ways.values()):
+                    unions |= {union | way for union in unions}
+                    if len(unions) > most:
+                        return None
+                for union in unions:
+                    joined = all(any(way <= union for a in cover & set(choices[side, c]) for way in ways[c, a]) for c in classes)
+                    if joined and cover <= union:
+                        graphs[side].append(union)
+            sizes |= {(len(t & p), len(t), len(p)) for t in graphs[0] for p in graphs[1]}
         best = max(both / (t + p) for both, t, p in sizes)
         sizes = {s for s in sizes if isclose(s[0] / (s[1] + s[2]), best)}
         return {s for s in sizes if s[1] + s[2] == min(t + p for _, t, p in sizes)}

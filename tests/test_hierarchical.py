@@ -22,6 +22,7 @@ from mlflow_mleval.measures.registry import MEASURES, SETS
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hierarchical_cases.json").read_text())
 BOTH = ["set", "pair"]
+far_pairs = st.sampled_from(["forbid", "allow", "clip"])
 
 
 def hierarchy(case):
@@ -90,34 +91,35 @@ def overlap(a, b):
 
 
 @settings(deadline=None, max_examples=150)
-@given(hierarchies(), st.booleans(), st.data())
-def test_sets_by_brute_force(drawn, count_root, data):
+@given(hierarchies(weighted=True), st.booleans(), st.sampled_from([None, 0, 0.3, 1, 1.2, 2]), st.data())
+def test_sets_by_brute_force(drawn, count_root, height, data):
     edges, lengths, nodes = drawn
     true, pred = (data.draw(class_sets(nodes, 5)) for _ in range(2))
-    row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), count_root=count_root, measures="set").loc[0]
+    options = {"count_root": count_root, "max_ancestors": height, "measures": "set"}
+    row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
     reference = Reference(edges, lengths, nodes)
-    above = reference.extended(true, count_root), reference.extended(pred, count_root)
+    above = reference.extended(true, count_root, height), reference.extended(pred, count_root, height)
     assert rates(row, "h") == pytest.approx(overlap(*above))
     assert row["symmetric_difference_loss"] == len(above[0] ^ above[1])
     assert rates(row, "descendant") == pytest.approx(overlap(reference.below(true), reference.below(pred)))
-    assert row["h_loss"] == reference.h_loss(true, pred, count_root)
+    assert row["h_loss"] == reference.h_loss(true, pred, count_root, height)
     assert row["exact_match"] == (true == pred)
 
 
 @settings(deadline=None, max_examples=150)
-@given(hierarchies(weighted=True), st.sampled_from([0.3, 0.5, 1, 2.5, 5]), st.booleans(), st.data())
-def test_pairs_by_brute_force(drawn, limit, forbid, data):
+@given(hierarchies(weighted=True), st.sampled_from([0.3, 0.5, 1, 2.5, 5]), far_pairs, st.data())
+def test_pairs_by_brute_force(drawn, limit, far, data):
     edges, lengths, nodes = drawn
     true, pred = (data.draw(class_sets(nodes)) for _ in range(2))
-    options = {"max_distance": limit, "far_pairs": "forbid" if forbid else "allow", "measures": "pair"}
+    options = {"max_distance": limit, "far_pairs": far, "measures": "pair"}
     row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
     reference = Reference(edges, lengths, nodes)
     all_pairs = [reference.distance(y, p) for y in true for p in pred]
-    assert row["all_pairs_error"] == pytest.approx(sum(all_pairs))
+    assert row["all_pairs_error"] == pytest.approx(sum(all_pairs) if all_pairs else np.nan, nan_ok=True)
     single = all_pairs[0] if len(true) == len(pred) == 1 else np.nan
     assert row["tree_induced_error"] == pytest.approx(single, nan_ok=True)
-    assert row["gie"] == pytest.approx(reference.cheapest(true, pred, limit, forbid, one_to_one=True))
-    error = reference.cheapest(true, pred, limit, forbid, one_to_one=False)
+    assert row["gie"] == pytest.approx(reference.cheapest(true, pred, limit, far, one_to_one=True))
+    error = reference.cheapest(true, pred, limit, far, one_to_one=False)
     assert row["mgia_error"] == pytest.approx(error)
     assert row["mgia"] == pytest.approx(1 - error / (len(true ^ pred) * limit) if true != pred else 1)
 
@@ -135,14 +137,15 @@ def edge_cover(cost, limit, forbid):
 
 
 @settings(deadline=None, max_examples=40)
-@given(hierarchies(most=25), st.sampled_from([1, 3, 5]), st.booleans(), st.data())
-def test_many_classes_against_an_assignment_and_an_integer_programme(drawn, limit, forbid, data):
+@given(hierarchies(most=25), st.sampled_from([1, 3, 5]), far_pairs, st.data())
+def test_many_classes_against_an_assignment_and_an_integer_programme(drawn, limit, far, data):
     edges, lengths, nodes = drawn
     true, pred = (sorted(data.draw(class_sets(nodes, 9))) for _ in range(2))
-    options = {"max_distance": limit, "far_pairs": "forbid" if forbid else "allow", "measures": "pair"}
+    options = {"max_distance": limit, "far_pairs": far, "measures": "pair"}
     row = instance_measures([true], [pred], Hierarchy(edges, lengths, nodes), **options).loc[0]
-    reference = Reference(edges, lengths, nodes)
+    reference, forbid = Reference(edges, lengths, nodes), far == "forbid"
     cost = np.array([[reference.distance(y, p) for p in pred] for y in true]).reshape(len(true), len(pred))
+    cost = np.minimum(cost, limit) if far == "clip" else cost
     m, k = cost.shape
     square = np.zeros((m + k, m + k))  # every class may also take a default class of its own
     square[:m, :k] = np.where(forbid & (cost > limit), limit * 1e3, cost)
@@ -296,9 +299,10 @@ def test_empty_sets():
             assert table[f"{family}_{rate}"].tolist() == [0, 0, 1]
     assert table["symmetric_difference_loss"].tolist() == [4, 2, 0]
     assert table["gie"].tolist() == [3, 3, 0] and table["mgia"].tolist() == [0, 0, 1]
-    assert table["all_pairs_error"].tolist() == [0, 0, 0] and table["tree_induced_error"].isna().all()
+    assert table[["all_pairs_error", "tree_induced_error"]].isna().all(axis=None)  # no path, rather than one of no length
     assert table["lca_true_size"].tolist() == [1, 0, 0] and table["lca_pred_size"].tolist() == [0, 1, 0]
-    assert not instance_measures([[]], [[]], Hierarchy([], nodes=["a"])).isna().drop(columns="tree_induced_error").any(axis=None)
+    empty = instance_measures([[]], [[]], Hierarchy([], nodes=["a"])).isna().loc[0]
+    assert empty[empty].index.tolist() == ["tree_induced_error", "all_pairs_error"]
 
 
 def test_h_loss_stops_below_the_first_error():
@@ -342,7 +346,8 @@ def test_micro_averages_are_rates_of_sums():
     ([["a"]], [["a"]], {"max_distance": float("nan")}, ValueError, "`max_distance` must be a positive distance, got nan"),
     ([["a"]], [["a"]], {"lca_max_distance": -1}, ValueError, "`lca_max_distance` must be a positive distance, got -1"),
     ([["a"]], [["a"]], {"lca": "largest"}, ValueError, "`lca` must be one of 'extended', 'minimal', got 'largest'"),
-    ([["a"]], [["a"]], {"far_pairs": "ignore"}, ValueError, "`far_pairs` must be one of 'forbid', 'allow', got 'ignore'"),
+    ([["a"]], [["a"]], {"far_pairs": "ignore"}, ValueError, "`far_pairs` must be one of 'forbid', 'allow', 'clip', got 'ignore'"),
+    ([["a"]], [["a"]], {"max_ancestors": -1}, ValueError, "`max_ancestors` must be a distance of at least 0, got -1"),
     ([["a"]], [["a"]], {"measures": ["h_f1"]}, ValueError, "`measures` must be one of 'set', 'pair', 'lca', got 'h_f1'"),
     ([["a"]], [["a"]], {"measures": []}, ValueError, "`measures` must name at least one of 'set', 'pair', 'lca', got none"),
 ])

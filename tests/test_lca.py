@@ -98,6 +98,13 @@ def test_minimal_graphs_where_many_paths_tie(seed):
     assert sizes(measure(true, pred, h, lca="minimal")) == min(best, key=lambda found: found[2])
 
 
+def test_a_meeting_node_is_joined_to_one_class_of_each_side_whichever():
+    edges = [(6, 7), (6, 5), (6, 1), (7, 2), (2, 4), (5, 3), (3, 8)]
+    row = measure([1, 4], [2, 8], Hierarchy(edges), lca="minimal")
+    assert sizes(row) == (2, 4, 5) and row["lca_f1"] == 4 / 9 and row["lca_exact"] == 1  # 2 need not climb to 6 over 7: 8 does
+    assert sizes(measure([1, 4], [2, 8], Hierarchy(edges))) == (2, 4, 6)
+
+
 def test_minimal_uses_fewer_nodes_than_extended():
     h = Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "d")])
     assert sizes(measure(["c"], ["d"], h)) == (2, 3, 3)

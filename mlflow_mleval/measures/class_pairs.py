@@ -110,11 +110,12 @@ def best_matching(weight: np.ndarray) -> np.ndarray:
 
 
 def pair_measures(
-    true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, forbid: bool, tolerance: float
+    true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs, limit: float, far: str, tolerance: float
 ) -> dict[str, np.ndarray]:
     """The pair-based measures of every instance, where a class that is not paired costs `limit`.
 
-    With `forbid`, classes farther apart than that may not be paired. Distances that differ by no more than `tolerance` are equal.
+    Classes `far` apart, farther than that, may not be paired ("forbid"), may be ("allow"), or may be at the limit ("clip").
+    Distances that differ by no more than `tolerance` are equal.
     """
     start, distance = pairs.start, pairs.apart[pairs.kind]
     m, k = np.diff(true.indptr), np.diff(pred.indptr)
@@ -126,7 +127,9 @@ def pair_measures(
         if not rows * columns:
             continue
         kappa = distance[start[group, None] + np.arange(rows * columns)].reshape(-1, rows, columns).astype(float)
-        near = (kappa <= limit + tolerance) | (not forbid)
+        near = (kappa <= limit + tolerance) | (far != "forbid")
+        if far == "clip":
+            kappa = np.minimum(kappa, limit)
         gie[group] -= best_matching(np.where(near, np.maximum(2 * limit - kappa, 0), 0))
         n, p = (np.minimum(kappa.min(axis, keepdims=True), limit) for axis in (2, 1))
         saved = best_matching(np.where(near, np.maximum(n + p - kappa, 0), 0))
@@ -135,11 +138,12 @@ def pair_measures(
     bound = limit * (m + k - 2 * common)
     single = np.full(len(m), np.nan)
     single[(m == 1) & (k == 1)] = distance[start[:-1][(m == 1) & (k == 1)]]
+    total = np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m))
     return {
         "tree_induced_error": single,
         "gie": gie,
         "mgia": 1 - np.divide(cover, bound, out=np.zeros(len(m)), where=bound > 0),
-        "all_pairs_error": np.bincount(np.repeat(np.arange(len(m)), np.diff(start)), distance, len(m)),
+        "all_pairs_error": np.where(m * k > 0, total, np.nan),
         "mgia_error": cover,
         "mgia_bound": bound,
     }

@@ -15,7 +15,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.lca import extended_graphs, meet
 from mlflow_mleval.measures.lca_minimal import minimal_graphs
 from mlflow_mleval.measures.set_based import descendant_measures, pattern, rates, set_measures
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import one_of, same_axes
 
 #: The measures of each family, and the counts that their micro averages need.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,8 @@ _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at toge
 
 def instance_measures(
     true: Any, pred: Any, h: Hierarchy, *, max_distance: float = 5, lca: str = "extended", lca_max_distance: float | None = None,
-    count_root: bool = False, far_pairs: str = "forbid", measures: Iterable[str] | None = None,
+    count_root: bool = False, far_pairs: str = "forbid", max_ancestors: float | None = None,
+    measures: Iterable[str] | str | None = None,
 ) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
@@ -46,15 +47,19 @@ def instance_measures(
     max_distance : float
         Cost of a class that is not paired, D; in units of edge lengths. For ``gie`` and ``mgia``.
     lca : {"extended", "minimal"}
-        All shortest paths to all lowest common ancestors, or the fewest common ancestors with the largest F1.
+        All shortest paths to all lowest common ancestors, or the fewest common ancestors, each joined to a class of either side,
+        with the largest F1.
     lca_max_distance : float, optional
         Two classes farther apart meet at a dummy node half this distance above each of them, which is one node for all; the
         way to it runs over their nearer ancestors. No limit without it.
     count_root : bool
         Count the virtual root in the sets extended by ancestors, as HEMKit does.
-    far_pairs : {"forbid", "allow"}
-        Whether classes farther apart than `max_distance` may be paired. For ``gie`` and ``mgia``.
-    measures : iterable of {"set", "pair", "lca"}, optional
+    far_pairs : {"forbid", "allow", "clip"}
+        Whether classes farther apart than `max_distance` may be paired; with "clip", they count as this far apart. For ``gie``
+        and ``mgia``.
+    max_ancestors : float, optional
+        Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
+    measures : {"set", "pair", "lca"} or iterable of these, optional
         The families to compute; all without it.
 
     Returns
@@ -70,14 +75,15 @@ def instance_measures(
             With the length κ of the shortest path between a true and a predicted class through a common ancestor:
             tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true and one predicted class. gie: least cost
             of pairing the classes one to one, D for each that is left over; 0 is best. mgia: 1 − cost/(D·|YΔŶ|) where each
-            class may be paired more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ.
+            class may be paired more than once; 1 is best. all_pairs_error (Sun & Lim 2001): sum of all κ; NaN where nothing is
+            true or nothing is predicted.
         ``lca``
             lca_precision, lca_recall, lca_f1: as h_precision, on the nodes of the graphs that join the classes to their
             lowest common ancestors. With ``lca="minimal"`` also lca_exact, 0 where the search was cut short and a larger F1
             may exist.
 
         The other columns are the sizes and sums that `micro` needs. A precision or recall whose set is empty is 0; of
-        instances where nothing is true and nothing predicted all scores are 1 and all losses 0.
+        instances where nothing is true and nothing predicted all scores are 1, and all losses 0 that are defined.
 
     Notes
     -----
@@ -92,13 +98,15 @@ def instance_measures(
     1        1.000     0.750     1.0  5.0   0.4   0.667
     """
     one_of(lca, "lca", ("extended", "minimal"))
-    one_of(far_pairs, "far_pairs", ("forbid", "allow"))
+    one_of(far_pairs, "far_pairs", ("forbid", "allow", "clip"))
     max_distance = _distance(max_distance, "max_distance")
     limit = np.inf if lca_max_distance is None else _distance(lca_max_distance, "lca_max_distance")
+    height = np.inf if max_ancestors is None else _distance(max_ancestors, "max_ancestors", least=0)
     wanted = list(FAMILIES) if measures is None else [measures] if isinstance(measures, str) else list(measures)
     families = [one_of(name, "measures", FAMILIES) for name in wanted]
     if not families:
         raise ValueError(f"`measures` must name at least one of {', '.join(map(repr, FAMILIES))}, got none. Omit it for all.")
+    same_axes(pred, "pred", true, "true")
     y, p = h.indicator(true, "true"), h.indicator(pred, "pred")
     if y.shape[0] != p.shape[0]:
         raise ValueError(f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass a set for each.")
@@ -109,7 +117,7 @@ def instance_measures(
     up, number = h._up.part(h._up.above(np.append(used, 0)))
     y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
     above = closure(up)
-    known = pattern(above)
+    known = pattern(above, height + up.tolerance, count_root)
     (y_lower, y_upper), (p_lower, p_upper) = nested(y, above), nested(p, above)
     size = np.diff(above.indptr)
     cost = row_sums(size, y) + row_sums(size, p) + np.diff(y.indptr).astype(np.int64) * np.diff(p.indptr)
@@ -122,10 +130,10 @@ def instance_measures(
         if "pair" in families or "lca" in families:
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
-            columns |= pair_measures(t, q, pairs, max_distance, far_pairs == "forbid", up.tolerance)
+            columns |= pair_measures(t, q, pairs, max_distance, far_pairs, up.tolerance)
         if "lca" in families:
             lowest = ~y_upper[y.indptr[lo] : y.indptr[hi]], ~p_upper[p.indptr[lo] : p.indptr[hi]]
-            met = meet(up, above, t, q, pairs, lowest, limit)
+            met = meet(up, above, t, q, pairs, lowest, limit, join=lca == "minimal")
             if lca == "extended":
                 sizes = extended_graphs(met, hi - lo)
             else:
@@ -157,7 +165,8 @@ def micro(sums: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _distance(value: float, name: str) -> float:
-    if not 0 < value < np.inf:
-        raise ValueError(f"`{name}` must be a positive distance, got {value!r}. Count edges, or sum their lengths.")
+def _distance(value: float, name: str, least: float = 5e-324) -> float:
+    if not least <= value < np.inf:
+        what = "a positive distance" if least else "a distance of at least 0"
+        raise ValueError(f"`{name}` must be {what}, got {value!r}. Count edges, or sum their lengths.")
     return float(value)

@@ -15,6 +15,8 @@ from mlflow_mleval.measures.closure import Parents, lookup, spans
 class Legs:
     """Ways from classes of one side up to nodes where they meet classes of the other side: all shortest paths."""
 
+    low: np.ndarray  # the class where each leg starts
+    high: np.ndarray  # the node where it ends
     nodes: sparse.csr_array  # bool, legs x (n + 1): the nodes on the paths of each leg; number n is the dummy node
     edge: np.ndarray  # edges x 3: leg, lower node, upper node; sorted by leg
 
@@ -32,16 +34,19 @@ class Meetings:
     true: Legs
     pred: Legs
     alone: tuple[tuple[np.ndarray, np.ndarray], ...]  # instance and leg (itself) of the classes without one to meet, by side
+    # Instance and leg from every class to every node above it where classes of its instance meet, by side; None if not asked for.
+    joins: tuple[tuple[np.ndarray, np.ndarray], ...] | None
 
 
 def meet(
     up: Parents, above: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, pairs: Pairs,
-    kept: tuple[np.ndarray, np.ndarray], limit: float,
+    kept: tuple[np.ndarray, np.ndarray], limit: float, join: bool,
 ) -> Meetings:
     """Find where the classes of each instance meet, given a hierarchy, its closure and the pairs of classes.
 
     The entries of `true` and `pred` that are not `kept` do not count: they have a descendant in their own set. A pair farther
-    apart than the limit meets at the dummy node.
+    apart than the limit meets at the dummy node. With `join`, legs lead from every class to every meeting node of its instance
+    that is above it, whichever classes meet there.
     """
     n = len(up.level)
     both = kept[0][pairs.left] & kept[1][pairs.right]
@@ -62,18 +67,29 @@ def meet(
     start = np.searchsorted(pair, np.arange(len(pairs.a) + 1))
     size = np.diff(start)[kind]
     row = spans(start[kind], size)
-    legs, used, alone = [], [], []
+    instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
+    where, node, _ = distinct(instance, top[row], n + 1)  # the meeting nodes of each instance
+    legs, used, alone, joins = [], [], [], []
     for classes, climb, labels, rest in zip((pairs.a, pairs.b), climbs, (true, pred), kept, strict=True):
         owner = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr))
         lonely = rest & (np.diff(pairs.start)[owner] == 0)
-        low, high, leg = distinct(np.append(classes[pair], labels.indices[lonely]), np.append(top, labels.indices[lonely]), n + 1)
-        length = np.zeros(len(low))
-        length[leg[: len(pair)]] = climb
+        ways = [(classes[pair], top, climb), (labels.indices[lonely], labels.indices[lonely], np.zeros(lonely.sum()))]
+        if join:
+            count = np.diff(labels.indptr)[where]
+            place = spans(labels.indptr[where], count)
+            start, end, at = labels.indices[place], np.repeat(node, count), np.repeat(where, count)
+            far = np.where(end == n, limit / 2, lookup(above, start, np.minimum(end, n - 1)) - 1.0)
+            way = rest[place] & (far >= 0)
+            ways.append((start[way], end[way], far[way]))
+        low, high, leg = distinct(*(np.concatenate([way[i] for way in ways]) for i in (0, 1)), n + 1)
+        length = np.empty(len(low))
+        length[leg] = np.concatenate([way[2] for way in ways])
         legs.append(climb_legs(up, above, low, high, length, limit))
         used.append(leg[row])
-        alone.append((owner[lonely], leg[len(pair) :]))
-    instance, of_left, of_right = (np.repeat(a[active], size) for a in (instance, *own))
-    return Meetings(instance, *used, top[row], of_left, of_right, *legs, tuple(alone))
+        alone.append((owner[lonely], leg[len(pair) : len(pair) + lonely.sum()]))
+        if join:
+            joins.append((at[way], leg[len(pair) + lonely.sum() :]))
+    return Meetings(instance, *used, top[row], of_left, of_right, *legs, tuple(alone), tuple(joins) if join else None)
 
 
 def extended_graphs(meetings: Meetings, rows: int) -> np.ndarray:
@@ -154,7 +170,7 @@ def climb_legs(
         order = order[np.diff(key[order], prepend=-1) > 0]
         walk, node, left = walk[order], node[order], left[order]
     rows, nodes, edges = np.concatenate(rows), np.concatenate(nodes), np.concatenate(edges) if edges else np.zeros((0, 3), int)
-    return Legs(_marks(rows, nodes, (len(low), n + 1)), edges[np.argsort(edges[:, 0], kind="stable")])
+    return Legs(low, high, _marks(rows, nodes, (len(low), n + 1)), edges[np.argsort(edges[:, 0], kind="stable")])
 
 
 def _marks(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import reduce
 from heapq import nlargest
-from itertools import chain, pairwise
+from itertools import chain
 from operator import or_
 from typing import Any
 
@@ -26,77 +26,102 @@ _TWINS = 8  # beyond so many, look for nodes that can stand in for each other
 def minimal_graphs(meetings: Meetings, rows: int) -> np.ndarray:
     """Sizes of the intersection, of the true and of the predicted graph of every instance, and whether the search was exhaustive.
 
-    Shape (4, rows). Every class keeps one of its own meeting nodes, in both graphs and joined to it by a shortest path. The
-    meeting nodes are as few as possible; among all such graphs those with the largest F1 count, then those with the fewest
-    nodes, then those with the fewest predicted nodes.
+    Shape (4, rows). Every class keeps one of its own meeting nodes, joined to it by a shortest path in the graph of its side. The
+    meeting nodes kept are as few as possible, and in either graph each is joined by a shortest path to a class of that side,
+    whichever it is. All paths lie in the extended graphs. Among all such graphs those with the largest F1 count, then those with
+    the fewest nodes, then those with the fewest predicted nodes.
     """
     found = np.zeros((4, rows), int)
     found[3] = 1
     for side, (instance, _) in zip((1, 2), meetings.alone, strict=True):
         found[side] = np.bincount(instance, minlength=rows)
-    options = _by_class(meetings)
-    start = np.searchsorted(options[:, 0], np.arange(rows + 1))
     sides = [_Side(legs) for legs in (meetings.true, meetings.pred)]
-    for i in np.flatnonzero(np.diff(start)):
-        found[:, i] = _Instance(options[start[i] : start[i + 1], 1:].tolist(), sides).solve()
+    tables = []
+    by_side = (meetings.of_left, meetings.of_right), (meetings.left, meetings.right), meetings.joins
+    for own, leg, join in zip(*by_side, strict=True):
+        mine = own >= 0
+        tables.append(_by_instance(rows, meetings.instance[mine], own[mine], leg[mine]))
+        tables += [_by_instance(rows, meetings.instance, leg), _by_instance(rows, *join)]
+    for i in np.unique(meetings.instance):
+        parts = [table[start[i] : start[i + 1]].tolist() for start, table in tables]
+        found[:, i] = _Instance(sides, parts[::3], parts[1::3], parts[2::3]).solve()
     return found
 
 
-def _by_class(meetings: Meetings) -> np.ndarray:
-    """Instance, class, meeting node, true and predicted leg of every choice a class has; sorted by instance and class."""
-    parts = []
-    for shift, own in ((0, meetings.of_left), (meetings.of_left.max(initial=-1) + 1, meetings.of_right)):
-        mine = own >= 0
-        columns = meetings.instance, own + shift, meetings.top, meetings.left, meetings.right
-        parts.append(np.stack([column[mine] for column in columns], 1))
-    options = np.concatenate(parts)
-    return options[np.lexsort((options[:, 1], options[:, 0]))]
+def _by_instance(rows: int, instance: np.ndarray, *columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the rows of each instance start in a table of these columns, and the table: one column is flat."""
+    order = np.lexsort((columns[0], instance))
+    table = columns[0][order] if len(columns) == 1 else np.stack([column[order] for column in columns], 1)
+    return np.searchsorted(instance[order], np.arange(rows + 1)), table
 
 
 class _Side:
-    """Nodes and edges of the legs of one side as lists."""
+    """Ends and edges of the legs of one side as lists."""
 
     def __init__(self, legs: Legs):
-        start, node = legs.nodes.indptr.tolist(), legs.nodes.indices.tolist()
-        self.nodes = [node[a:b] for a, b in pairwise(start)]
-        self.dummy = legs.nodes.shape[1] - 1
-        self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(start))).tolist()
+        self.low, self.high = legs.low.tolist(), legs.high.tolist()
+        self.size = np.diff(legs.nodes.indptr).tolist()
+        self.first = np.searchsorted(legs.edge[:, 0], np.arange(len(self.low) + 1)).tolist()
         self.edge = legs.edge[:, 1:]
 
     def edges(self, leg: int) -> list[tuple[int, int]]:
         return list(map(tuple, self.edge[self.first[leg] : self.first[leg + 1]].tolist()))
 
-    def forks(self, leg: int) -> bool:
-        """Whether the leg has several paths; a single path has one edge fewer than nodes."""
-        return self.first[leg + 1] - self.first[leg] >= len(self.nodes[leg])
+    def single(self, leg: int) -> bool:
+        """Whether the leg has a single path, which has one edge fewer than nodes."""
+        return self.first[leg + 1] - self.first[leg] < self.size[leg]
 
 
 class _Instance:
-    """The choices of one instance's classes."""
+    """The choices that an instance leaves; `own`, `used` and `joins` are by side.
 
-    def __init__(self, options: list[list[int]], sides: list[_Side]):
+    A class keeps one of its `own` legs (pairs of class and leg). The legs `used` make up the extended graphs. The `joins` lead
+    from every class to every meeting node, but only their paths in the extended graph count.
+    """
+
+    def __init__(self, sides: list[_Side], own: list[list[list[int]]], used: list[list[int]], joins: list[list[int]]):
         self.exact = True
+        self.sides = sides
         self.bit: dict[int, int] = {}
-        self.classes: dict[int, dict[int, list[tuple[int, int]]]] = {}
-        for owner, top, left, right in options:
-            self.classes.setdefault(owner, {}).setdefault(self._mask([top]), []).append((left, right))
-        legs = [dict.fromkeys(option[2 + side] for option in options) for side in (0, 1)]
-        masks = [{leg: self._mask(side.nodes[leg]) for leg in used} for side, used in zip(sides, legs, strict=True)]
+        self.edges: list[dict[int, list[tuple[int, int]]]] = []
+        whole: list[set[int]] = []
+        for side, legs, others in zip(sides, used, joins, strict=True):
+            edges = {leg: side.edges(leg) for leg in chain(legs, others)}
+            inside = set(chain.from_iterable(edges[leg] for leg in legs))
+            whole.append({leg for leg, path in edges.items() if inside.issuperset(path)})
+            for leg in edges.keys() - whole[-1]:
+                edges[leg] = [edge for edge in edges[leg] if edge in inside]
+            self.edges.append(edges)
+        masks = [
+            {leg: self._mask(chain((side.low[leg], side.high[leg]), *path)) for leg, path in edges.items()}
+            for side, edges in zip(sides, self.edges, strict=True)
+        ]
         self.shared = once = 0  # shared: nodes of several legs, the only ones for which it matters which path is taken
         for mask in chain.from_iterable(side.values() for side in masks):
             self.shared |= once & mask
             once |= mask
-        self.ways: list[dict[int, list[int]]] = [{}, {}]
+        self.extended = [reduce(or_, (masks[side][leg] for leg in used[side])) for side in (0, 1)]
+        ways: list[dict[int, list[int]]] = [{}, {}]
         spare: set[int] | None = None
+        for number, edges in enumerate(self.edges):
+            for leg in edges:
+                if sides[number].single(leg):
+                    ways[number][leg] = [masks[number][leg]] if leg in whole[number] else []
+                    continue
+                found = self._ways(number, leg, ())
+                if len(found) > _TWINS:
+                    spare = self._twins(masks) if spare is None else spare
+                    found = self._ways(number, leg, spare)
+                if len(found) > _WAYS:
+                    found, self.exact = found[:_WAYS], False
+                ways[number][leg] = found
+        self.classes: dict[tuple[int, int], dict[int, list[int]]] = {}  # the paths of each class to each of its own meeting nodes
+        self.joins: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]  # those of all classes of a side
         for number, side in enumerate(sides):
-            for leg, mask in masks[number].items():
-                ways = self._ways(side, leg, ()) if side.forks(leg) else [mask]
-                if len(ways) > _TWINS:
-                    spare = self._twins(sides, masks) if spare is None else spare
-                    ways = self._ways(side, leg, spare)
-                if len(ways) > _WAYS:
-                    ways, self.exact = ways[:_WAYS], False
-                self.ways[number][leg] = ways
+            for owner, leg in own[number]:
+                self.classes.setdefault((number, owner), {})[self.bit[side.high[leg]]] = ways[number][leg]
+            for leg in joins[number]:
+                self.joins[number][self.bit[side.high[leg]]] += ways[number][leg]
 
     def _mask(self, nodes: Iterable[int]) -> int:
         mask = 0
@@ -104,19 +129,18 @@ class _Instance:
             mask |= self.bit.setdefault(node, 1 << len(self.bit))
         return mask
 
-    def _ways(self, side: _Side, leg: int, spare: Collection[int]) -> list[int]:
+    def _ways(self, number: int, leg: int, spare: Collection[int]) -> list[int]:
         """The shortest paths of a leg; of those that differ in no shared node only one with the fewest nodes."""
+        side = self.sides[number]
         above: dict[int, list[int]] = {}
-        for lower, upper in side.edges(leg):
+        for lower, upper in self.edges[number][leg]:
             if lower not in spare and upper not in spare:
                 above.setdefault(lower, []).append(upper)
-        ways: dict[int, dict[int, int]] = {}
-        # Numbers fall upwards, but the dummy node, which has the highest, is a top.
-        for node in sorted(side.nodes[leg], key=lambda v: v if v < side.dummy else -1):
-            if node in spare:
-                continue
+        own = self.bit[side.high[leg]]
+        ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
+        for node in sorted(above):  # numbers fall upwards, but the dummy node, which has the highest, is a top
             own, found = self.bit[node], {}
-            for way in chain.from_iterable(ways[v].values() for v in above[node]) if node in above else (0,):
+            for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
                 way |= own
                 old = found.get(way & self.shared)
                 if old is None or way.bit_count() < old.bit_count():
@@ -124,14 +148,14 @@ class _Instance:
                 if len(found) > _WAYS:
                     break
             ways[node] = found
-        return list(found.values())
+        return list(ways.get(side.low[leg], {}).values())
 
-    def _twins(self, sides: list[_Side], masks: list[dict[int, int]]) -> set[int]:
+    def _twins(self, masks: list[dict[int, int]]) -> set[int]:
         """Nodes that another one can stand in for: in the legs of one side only, with the same neighbours in all of them."""
         lower, upper = defaultdict(set), defaultdict(set)
-        for number, side in enumerate(sides):
-            for leg in masks[number]:
-                for low, high in side.edges(leg):
+        for number, edges in enumerate(self.edges):
+            for leg, path in edges.items():
+                for low, high in path:
                     upper[low].add((number, leg, high))
                     lower[high].add((number, leg, low))
         contested = reduce(or_, masks[0].values()) & reduce(or_, masks[1].values())
@@ -142,44 +166,60 @@ class _Instance:
     def solve(self) -> tuple[int, int, int, bool]:
         """Sizes of the intersection, the true and the predicted graph, and whether nothing was left out of the search."""
         groups = list(self._groups())
-        choices = {owner: self._choices(tops) for owner, tops in self.classes.items()}
-        live = {}  # nodes that later classes may still add
-        later = 0
-        for owner in reversed(list(chain.from_iterable(groups))):
-            live[owner] = later
-            for _, true, pred in choices[owner]:
-                later |= true | pred
-        most = max(1, _STEPS // sum(map(len, choices.values())))
+        later, live = 0, []  # live: nodes that the groups after each may still add
+        for group in reversed(groups):
+            live.append(later)
+            later |= reduce(or_, chain.from_iterable(chain.from_iterable(self.classes[owner].values() for owner in group)))
+            for top in self._bits(reduce(or_, chain.from_iterable(self.classes[owner] for owner in group))):
+                later |= reduce(or_, chain(self.joins[0][top], self.joins[1][top]))
+        most = max(1, _STEPS // sum(len(ways) for tops in self.classes.values() for ways in tops.values()))
         states = [(0, 0)]
-        for group in groups:
-            merged = _Frontier(live[group[-1]])
+        for group, after in zip(groups, reversed(live), strict=True):
+            merged = _Frontier(after)
             covers = self._fewest([reduce(or_, self.classes[owner]) for owner in group])
             if len(covers) > most:
                 covers, self.exact = covers[:most], False
             for cover in covers:
-                found = states
-                for owner in group:
-                    frontier = _Frontier(live[owner])
-                    for true, pred in found:
-                        for top, more_true, more_pred in choices[owner]:
-                            if top & cover:
-                                frontier.add(true | more_true, pred | more_pred)
-                    found = self._bounded(frontier, most // len(covers))
-                for true, pred in found:
+                for true, pred in self._joined(states, group, cover, after, most // len(covers)):
                     merged.add(true, pred)
             states = self._bounded(merged, most)
         true, pred = max(states, key=_merit)
         return (true & pred).bit_count(), true.bit_count(), pred.bit_count(), self.exact
 
-    def _choices(self, tops: dict[int, list[tuple[int, int]]]) -> set[tuple[int, int, int]]:
-        """Meeting node and paths of both sides that a class may keep."""
-        return {
-            (top, true, pred)
-            for top, legs in tops.items()
-            for left, right in legs
-            for true in self.ways[0][left]
-            for pred in self.ways[1][right]
-        }
+    def _joined(
+        self, states: list[tuple[int, int]], group: list[tuple[int, int]], cover: int, after: int, most: int
+    ) -> list[tuple[int, int]]:
+        """The graphs with these classes joined to the meeting nodes of a cover, and each of these to a class of either side."""
+        steps = [
+            (side, 0, [way for top, ways in self.classes[side, owner].items() if top & cover for way in ways])
+            for side, owner in group
+        ]
+        steps += [(side, top, self.joins[side][top]) for top in self._bits(cover) for side in (0, 1)]
+        lives = []
+        for _, _, ways in reversed(steps):
+            lives.append(after)
+            after |= reduce(or_, ways)
+        for (side, top, ways), live in zip(steps, reversed(lives), strict=True):
+            other, gains = self.extended[1 - side], []
+            for graphs in states:
+                more = {way & ~graphs[side] for way in ways}
+                if graphs[side] & top:  # joined already: nodes that can never lie in the other graph are no gain
+                    more = {0, *(nodes for nodes in more if nodes & other)}
+                gains.append(more)
+            if all(more == {0} for more in gains):
+                continue
+            frontier = _Frontier(live)
+            for (true, pred), more in zip(states, gains, strict=True):
+                for nodes in more:
+                    frontier.add(*((true, pred | nodes) if side else (true | nodes, pred)))
+            states = self._bounded(frontier, most)
+        return states
+
+    @staticmethod
+    def _bits(mask: int) -> Iterator[int]:
+        while mask:
+            yield mask & -mask
+            mask &= mask - 1
 
     def _bounded(self, frontier: _Frontier, most: int) -> list[tuple[int, int]]:
         states = frontier.graphs()
@@ -187,9 +227,9 @@ class _Instance:
             states, self.exact = nlargest(most, states, key=_merit), False
         return states
 
-    def _groups(self) -> Iterator[list[int]]:
+    def _groups(self) -> Iterator[list[tuple[int, int]]]:
         """Classes that share meeting nodes, directly or over others."""
-        groups: list[tuple[int, list[int]]] = []
+        groups: list[tuple[int, list[tuple[int, int]]]] = []
         for owner, tops in self.classes.items():
             mask, members = reduce(or_, tops), [owner]
             apart = []

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from mlflow_mleval.measures.class_sets import distinct_rows, renumbered, row_sums
-from mlflow_mleval.measures.closure import Parents, closure, stretches
+from mlflow_mleval.measures.closure import Parents, closure, compressed, stretches
 
 _BLOCK = 1 << 20  # members of extended sets that are looked at together
 _TABLE = 1 << 22  # cells of the dense table into which rows are spread
@@ -26,17 +26,21 @@ def rates(name: str, both: np.ndarray, true: np.ndarray, pred: np.ndarray) -> di
     return {f"{name}_{key}": value for key, value in zip(keys, values, strict=True)}
 
 
-def pattern(above: sparse.csr_array) -> sparse.csr_array:
-    """Which entries a closure has; it shares its indices."""
-    return sparse.csr_array((np.ones(above.nnz, bool), above.indices, above.indptr), shape=above.shape)
+def pattern(above: sparse.csr_array, height: float = np.inf, count_root: bool = True) -> sparse.csr_array:
+    """Which ancestors up to a height a closure has, the virtual root, number 0, among them or not."""
+    kept = above.data <= height + 1
+    if not count_root:
+        kept &= above.indices > 0
+    start = np.append(0, np.cumsum(kept))[above.indptr]
+    return compressed(np.ones(start[-1], bool), above.indices[kept], start, above.shape[1])
 
 
 def set_measures(
     up: Parents, known: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, count_root: bool
 ) -> dict[str, np.ndarray]:
-    """Set measures of the classes extended by their ancestors: those `known`, the pattern of the hierarchy's closure.
+    """Set measures of the classes extended by their ancestors: those `known`, a pattern of the hierarchy's closure.
 
-    With `count_root` the virtual root, number 0, counts.
+    With `count_root` it may hold the virtual root, number 0.
     """
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
@@ -51,16 +55,13 @@ def set_measures(
         cell = [r * width + c for r, c in zip(row, node, strict=True)]
         for own, other in ((0, 1), (1, 0)):
             table[cell[other]] = True
-            if not count_root:
-                table[: (hi - lo) * width : width] = True  # then a root is like a class whose parent is in both sets
             hit = table[cell[own]]
+            if not count_root:
+                table[: (hi - lo) * width : width] = True  # a root is like a class whose parent is in both sets
             if own == 0:
                 both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
             loss[lo:hi] += _first_errors(up, row[own][~hit], node[own][~hit], table, width, hi - lo)
             table[cell[other]] = table[: (hi - lo) * width : width] = False
-    if not count_root:  # the virtual root is in every set but the empty ones, and was taken for shared by all
-        both -= sizes[0] > 0
-        sizes = [size - (size > 0) for size in sizes]
     return rates("h", both, *sizes) | {
         "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
         "h_loss": loss,

@@ -42,7 +42,8 @@ class MlevalEvaluator(ModelEvaluator):
         By default the columns of the targets, else 0..K-1.
     ``hierarchy``
         A Hierarchy, its (parent, child) edges, or a file of them. The type hierarchical needs it.
-    ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``
+    ``threshold``, ``conventions``, ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``,
+    ``max_ancestors``
         As in `mlflow_mleval.evaluate` and `mlflow_mleval.evaluate_hierarchical`.
     ``method``, ``dataset``
         The names under which `load_study` finds the run. By default from the estimator or the run's name, and from the
