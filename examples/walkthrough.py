@@ -170,7 +170,7 @@ terminal("mleval compare -n topics -m sixteen --on subset_accuracy")
 # %% [markdown]
 # ## The report
 #
-# The same and more as one page, and, with `--log`, as a run in MLflow. `mlflow server` shows the runs; open
+# The same and more as one page, and, with `--log`, as a run in MLflow, whose id it writes. `mlflow server` shows the runs; open
 # `http://localhost:5000/#/experiments?workflowType=machine_learning`.
 
 # %%

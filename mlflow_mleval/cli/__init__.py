@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from importlib.metadata import version
 from importlib.resources import as_file, files
@@ -120,7 +121,9 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
       mleval rank -n mystudy --missing worst --preference usual --output json
     """
     chosen = opt.chosen_format(format, filename)
-    _render(_compare(choices, quiet), "ranking", chosen, filename, quiet, gate=require_significant)
+    comparison = _compare(choices, quiet)
+    _render(comparison, "ranking", chosen, filename, quiet)
+    _gate(comparison.separated, require_significant)
 
 
 @main.command(params=[
@@ -143,7 +146,9 @@ def compare(over: str, format: str | None, filename: str | None, quiet: bool, re
     chosen = opt.chosen_format(format, filename)
     choices = heeded(over, choices)
     if over == "datasets":
-        _render(_compare(choices, quiet), "pairs", chosen, filename, quiet, gate=require_significant)
+        comparison = _compare(choices, quiet)
+        _render(comparison, "pairs", chosen, filename, quiet)
+        _gate(comparison.separated, require_significant)
     else:
         _gate(run_over(over, choices, chosen, filename, quiet), require_significant)
 
@@ -151,10 +156,16 @@ def compare(over: str, format: str | None, filename: str | None, quiet: bool, re
 @main.command(params=[
     *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.rope_of_reports,
     opt.weightings, opt.seed,
-    Option("Output", "--log", is_flag=True, help="Store the report as a run in MLflow, too, so that others find it in the UI."),
+    Option("Output", "--log", is_flag=True,
+           help="Store the report as a run in MLflow, too, so that others find it in the UI, and write the run's id to stdout, "
+           "or its address to a terminal. The same report again updates its run."),
+    Option("Output", "--log-to", metavar="NAME", help="The same in this experiment. Default: that of the runs."),
     *opt.output,
 ])  # fmt: skip
-def report(format: str | None, filename: str | None, quiet: bool, log: bool, require_significant: bool, **choices: Any) -> None:
+def report(
+    format: str | None, filename: str | None, quiet: bool, log: bool, log_to: str | None, require_significant: bool,
+    **choices: Any,
+) -> None:
     """Write the whole report, the answer first.
 
     It gives the answer in words, the doubts, ranking, tests and stability, and what reproduces it. Without -o and --output it
@@ -169,7 +180,15 @@ def report(format: str | None, filename: str | None, quiet: bool, log: bool, req
     if filename is None and format is None:
         filename = "mleval_report.html"
     chosen = opt.chosen_format(format, filename)
-    _render(_compare(choices, quiet, stability=True), "report", chosen, filename, quiet, log=log, gate=require_significant)
+    comparison = _compare(choices, quiet, stability=True)
+    made = _render(comparison, "report", chosen, filename, quiet)
+    if log or log_to:
+        run_id = _log(made, comparison, choices, log_to)
+        if filename in (None, "-"):
+            say(f"logged as run {run_id}", quiet)
+        else:
+            click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
+    _gate(comparison.separated, require_significant)
 
 
 @main.command(params=[opt.quiet_alone])
@@ -187,8 +206,9 @@ def demo(quiet: bool) -> None:
     name = "madjarov2012"
     with as_file(files("mlflow_mleval") / "data" / f"{name}.csv") as path:
         click.echo(_import(path, name, "mulan", quiet))
-    comparison = _compare({"experiment_names": (name,), "missing": "worst", "rope": opt.ROPE}, quiet, stability=True)
-    _render(comparison, "report", "html", "mleval_report.html", quiet, log=True)
+    choices = {"experiment_names": (name,), "missing": "worst", "rope": opt.ROPE}
+    comparison = _compare(choices, quiet, stability=True)
+    _log(_render(comparison, "report", "html", "mleval_report.html", quiet), comparison, choices)
     click.echo()
     _render(comparison, "ranking", "table", None, quiet)
     click.echo(
@@ -236,26 +256,35 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
     return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
 
 
-def _render(
-    comparison: Any, what: str, format: str, filename: str | None, quiet: bool, log: bool = False, gate: bool = False
-) -> None:
+def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:
+    """Write what was compared, a report as a page with its data beside it, and return the document."""
     from mlflow_mleval.report.content.study_report import document
 
     study = comparison.study
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
-    page = what == "report" and format == "html" and filename not in (None, "-")
-    data = made.files() if page or log else {}
-    if page:
+    if what == "report" and format == "html" and filename not in (None, "-"):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
-        write_all({**{str(folder / name): content for name, content in data.items()}, filename: made.render(format, width())})
+        data = {str(folder / name): content for name, content in made.files().items()}
+        write_all({**data, filename: made.render(format, width())})
         say(f"wrote {filename}", quiet)
     else:
         write(made.render(format, width()), filename, quiet)
-    if log:
-        from mlflow_mleval.tracking.reports import log_comparison
+    return made
 
-        say(f"logged as run {log_comparison(made.to_html(), made.to_markdown(), data, comparison)}", quiet)
-    _gate(comparison.separated, gate)
+
+def _log(made: Any, comparison: Any, choices: dict[str, Any], experiment_name: str | None = None) -> str:
+    """Store the report as a run, or in the run that holds it, and return the run's id."""
+    from mlflow_mleval.tracking.reports import log_comparison
+
+    page, summary, data = made.to_html(), made.to_markdown(), made.files()
+    return log_comparison(page, summary, data, comparison, asked=choices, experiment_name=experiment_name)
+
+
+def _address(run_id: str) -> str:
+    """Where the run is to be seen."""
+    from mlflow_mleval.tracking.reports import address
+
+    return address(run_id) or f"logged as run {run_id}; to look at it: mlflow server"
 
 
 def _gate(separated: bool, wanted: bool) -> None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+import time
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
@@ -18,8 +29,14 @@ _CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
 _MAX_PARAM = 500
 
 
-def log_comparison(page: str, summary: str, data: Mapping[str, str | bytes], comparison: Comparison) -> str:
-    """Store the report about a comparison in the experiment that most of its runs come from.
+def log_comparison(
+    page: str, summary: str, data: Mapping[str, str | bytes], comparison: Comparison, *,
+    asked: Mapping[str, object] | None = None, experiment_name: str | None = None,
+) -> str:
+    """Store the report about a comparison; where the same was asked before, in the run that holds the answer.
+
+    MLflow's charts show the ten runs that started last. The report is said to start just before the first run that it compares,
+    so that it takes the place of none of them.
 
     Parameters
     ----------
@@ -31,21 +48,32 @@ def log_comparison(page: str, summary: str, data: Mapping[str, str | bytes], com
         File name to content; lies in the folder ``mleval``.
     comparison : Comparison
         What the report is about.
+    asked : mapping, optional
+        The selection and the options as the user gave them: a report of the same experiments by the same options is the same.
+    experiment_name : str, optional
+        Where to store it; made if there is none. Default: the experiment that most of its runs come from.
 
     Returns
     -------
     str
         The run's id.
     """
-    study = comparison.study
+    study, where = comparison.study, ("experiment_ids", "experiment_names")
     files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
     files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    params = {name: value for name, value in comparison.options.items() if value is not None}
+    key = [sorted({*study.runs["experiment_id"]}), params, {k: v for k, v in (asked or {}).items() if k not in where}]
+    experiment_id = str(study.runs["experiment_id"].mode()[0])
+    if experiment_name is not None:
+        experiment_id = store.ensure_experiment(store.connect(), experiment_name)
     return log_report(
         files,
-        experiment_id=str(study.runs["experiment_id"].mode()[0]),
+        experiment_id=experiment_id,
         run_name=f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
         summary=summary,
-        params={name: value for name, value in comparison.options.items() if value is not None},
+        tags={schema.TAG_REPORT: sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()},
+        params=params,
+        start=int(study.runs["start_time"].min().timestamp() * 1000) - 1,
     )
 
 
@@ -57,8 +85,11 @@ def log_report(
     summary: str = "",
     tags: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
+    start: int | None = None,
 ) -> str:
     """Store a report as a run of kind report; such runs are never read as results.
+
+    A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of them or, where that fails, none.
 
     Parameters
     ----------
@@ -72,6 +103,8 @@ def log_report(
         Markdown; the run's description in the UI, cut where it is too long for MLflow.
     tags, params : mapping, optional
         More to say about it.
+    start : int, optional
+        When the run started, in milliseconds since 1970. Default: now.
 
     Returns
     -------
@@ -88,16 +121,63 @@ def log_report(
     if wrong := [p for p in files if not p or PurePosixPath(p).is_absolute() or ".." in PurePosixPath(p).parts]:
         raise ValueError(f"`files` must have relative paths without .., got {', '.join(map(repr, wrong))}.")
     note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
-    all_tags = {**(tags or {}), schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
+    all_tags = {key: store.redacted(value) for key, value in resolve_tags().items()} | dict(tags or {})
+    all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client = store.connect()
-    with runs.quiet(), store.store_errors("write to"):
-        run = runs.create(client, experiment_id, run_name, all_tags)
-        status = "FAILED"
+    with runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:
+        run = _same(client, experiment_id, all_tags.get(schema.TAG_REPORT))
+        before = {} if run is None else _artifacts(client, run, Path(folder))
+        if run is None:
+            run = runs.create(client, experiment_id, run_name, all_tags, start)
+        run_id, status = run.info.run_id, "FAILED"
         try:
-            runs.send(run, files)
-            about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items()}
-            runs.log(client, run.info.run_id, tags={MLFLOW_RUN_NOTE: note} if note else {}, params=about)
+            client.update_run(run_id, "RUNNING", run_name[: schema.MAX_RUN_NAME])
+            try:
+                runs.send(run, files)
+            except BaseException:
+                with suppress(Exception):  # the error that counts is the first
+                    runs.send(run, before)
+                    status = run.info.status if before else status
+                raise
+            _remove(run, before.keys() - files.keys())
+            said = {**all_tags, schema.TAG_UPDATED: str(int(time.time() * 1000)), **({MLFLOW_RUN_NOTE: note} if note else {})}
+            about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items() if key not in run.data.params}
+            runs.log(client, run_id, tags=said, params=about)
             status = "FINISHED"
         finally:
-            runs.end(client, run.info.run_id, status)
-    return run.info.run_id
+            runs.end(client, run_id, status)
+    return run_id
+
+
+def address(run_id: str) -> str | None:
+    """Where a browser finds the run; None where no server holds it."""
+    uri = urlsplit(mlflow.get_tracking_uri())
+    if uri.scheme not in ("http", "https"):
+        return None
+    with store.store_errors("read"):
+        experiment_id = store.connect().get_run(run_id).info.experiment_id
+    server = f"{uri.scheme}://{uri.netloc.rpartition('@')[2]}{uri.path.rstrip('/')}"
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType=machine_learning"
+
+
+def _same(client: MlflowClient, experiment_id: str, key: str | None) -> Run | None:
+    """The run that holds the same report, if there is one."""
+    found = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'") if key else []
+    return next((run for run in found if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), None)
+
+
+def _artifacts(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
+    """What the run holds, to be put back where the new cannot be written."""
+    try:
+        root = Path(client.download_artifacts(run.info.run_id, "", str(folder)))
+    except (mlflow.MlflowException, OSError):  # it has none
+        return {}
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def _remove(run: Run, paths: set[str]) -> None:
+    """Delete artifacts that the report no longer has; a store that cannot delete keeps them."""
+    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    for path in sorted(paths):
+        with suppress(mlflow.MlflowException, NotImplementedError):
+            repository.delete_artifacts(path)

@@ -59,6 +59,8 @@ TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
 TAG_CLAIM = "mleval.claim"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
+#: SHA-256 of what a report was asked for: the same again goes to the same run.
+TAG_REPORT = "mleval.report"
 #: "true" where the run was made for the evaluation and ends with it.
 TAG_OWN_RUN = "mleval.own_run"
 TAG_DATASET_DIGEST = "mleval.dataset_digest"

@@ -1,0 +1,89 @@
+"""Reports as runs: the same again updates its run, all of it or nothing, and no run loses its place to it."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import StoreError
+from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.tracking.reports import address, log_report
+
+FIRST = {"mleval_report.html": "<p>1", "mleval/a.csv": "a", "mleval/b.csv": "b"}
+SECOND = {"mleval_report.html": "<p>2", "mleval/a.csv": "A"}
+
+
+def contents(client, run_id, folder):
+    root = Path(client.download_artifacts(run_id, "", str(folder)))
+    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def log(files, key="k", **more):
+    return log_report(files, experiment_id="0", run_name="r", tags={"mleval.report": key}, **more)
+
+
+def test_the_same_report_again_replaces_all_that_its_run_holds(client, tmp_path_factory):
+    run_id = log(FIRST, params={"missing": "worst"}, summary="one")
+    first = client.get_run(run_id)
+    assert all(first.data.tags[f"mlflow.{key}"] for key in ("user", "source.name", "source.type"))
+    assert log(SECOND, params={"missing": "worst"}, summary="two") == run_id
+    assert contents(client, run_id, tmp_path_factory.mktemp("now")) == SECOND
+    second = client.get_run(run_id)
+    assert second.data.tags["mlflow.note.content"] == "two" and second.info.status == "FINISHED"
+    assert int(second.data.tags["mleval.updated"]) > int(first.data.tags["mleval.updated"])
+    assert log(FIRST, "other") != run_id
+
+
+def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_factory):
+    run_id, broken = log(FIRST, summary="one"), {"mleval/a.csv": "A", "mleval/b.csv/c.csv": "a folder named like a file"}
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        log(broken, summary="two")
+    run = client.get_run(run_id)
+    assert contents(client, run_id, tmp_path_factory.mktemp("now")) == FIRST
+    assert run.info.status == "FINISHED" and run.data.tags["mlflow.note.content"] == "one"
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        log({"mleval/b.csv": "", **broken}, "new")
+    (failed,) = client.search_runs(["0"], "tags.`mleval.report` = 'new'")
+    assert failed.info.status == "FAILED"
+    assert log(SECOND, "new") == failed.info.run_id and client.get_run(failed.info.run_id).info.status == "FINISHED"
+
+
+@pytest.fixture
+def study(db):
+    values = pd.DataFrame([(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
+                          columns=["dataset", "method", "f1"])  # fmt: skip
+    import_results(values, experiment_name="x")
+
+
+def mleval(*args):
+    done = CliRunner().invoke(main, ["report", "-n", "x", "--draws", "10", *args], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_writes_the_id_and_keeps_one_run_a_report(study, client):
+    run_id = mleval("--log").strip()
+    run = client.get_run(run_id)
+    # MLflow's charts show the ten runs that started last
+    others = [r for r in client.search_runs([run.info.experiment_id]) if r.info.run_id != run_id]
+    assert len(others) == 15 and run.info.start_time < min(r.info.start_time for r in others) and not run.data.metrics
+    assert mleval("--log", "-o", "other.html", "-q").strip() == run_id
+    assert mleval("--log", "--alpha", "0.1").strip() != run_id
+    elsewhere = client.get_run(mleval("--log-to", "reports").strip())
+    assert client.get_experiment(elsewhere.info.experiment_id).name == "reports"
+    assert mleval("--log-to", "reports").strip() == elsewhere.info.run_id
+    assert run_id not in mleval("--log", "--output", "json")
+    found = client.search_runs([run.info.experiment_id], "tags.`mleval.kind` = 'report'")
+    assert len(found) == 2 and address(run_id) is None
+
+
+def test_the_address_of_a_report_tells_no_password(server, monkeypatch):
+    run_id = log(FIRST, "address")
+    assert log(SECOND, "address") == run_id  # a server deletes what is no longer part of it
+    from mlflow import MlflowClient
+
+    assert [f.path for f in MlflowClient().list_artifacts(run_id, "mleval")] == ["mleval/a.csv"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.replace("http://", "http://me:secret@") + "/")
+    assert address(run_id) == f"{server}/#/experiments/0/runs/{run_id}/artifacts?workflowType=machine_learning"
