@@ -37,6 +37,7 @@ _PUBLIC = {
     "log_profile": "training.log_profile",
     "autolog": "training.autolog",
     "callbacks": "callbacks",
+    "genai": "genai",
     "cross_validate": "training.cross_validation",
     "log_search": "training.search",
     "scoring": "training.search",

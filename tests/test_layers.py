@@ -12,7 +12,8 @@ import mlflow_mleval
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
     ["errors", "redaction", "validation", "naming", "renamed", "reported", "lazy"], ["measures"], ["evaluation", "study"],
-    ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "stats", "losses"], ["surrogate"], ["cli"],
+    ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "genai", "stats", "losses"],
+    ["surrogate"], ["cli"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

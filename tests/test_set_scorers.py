@@ -1,0 +1,62 @@
+"""Our measures as scorers of MLflow."""
+
+import numpy as np
+import pytest
+
+import mlflow_mleval as mleval
+
+H = mleval.Hierarchy([("animal", "cat"), ("animal", "dog"), ("root", "animal"), ("root", "plant")])
+
+
+def values(scorer, outputs, labels):
+    return {f.name: f.value for f in scorer(outputs=outputs, expectations={"labels": labels})}
+
+
+def test_the_scorers_give_what_evaluate_gives_for_each_answer():
+    labels, rng = ["a", "b", "c", "d"], np.random.default_rng(0)
+    true, pred = rng.integers(0, 2, (2, 30, 4))
+    rows = mleval.evaluate(true, y_pred=pred, label_names=labels).instances
+    (flat,) = mleval.genai.scorers(["f1", "accuracy", "hamming_loss", "subset_accuracy"], labels=labels)
+    named = [[[n for n, has in zip(labels, row, strict=True) if has] for row in rows_] for rows_ in (true, pred)]
+    for i, (t, p) in enumerate(zip(*named, strict=True)):
+        found = values(flat, p, t)
+        assert found == {m: rows.loc[i, m] for m in ("f1", "accuracy", "hamming_loss", "subset_accuracy")}
+
+
+def test_hierarchical_measures_know_what_is_near():
+    flat, tree = mleval.genai.scorers(hierarchy=H)
+    near, far = values(tree, ["dog"], ["cat"]), values(tree, ["plant"], ["cat"])
+    assert near["h_f1"] > far["h_f1"] and near["exact_match"] == 0 and values(flat, ["dog"], ["cat"])["f1"] == 0
+    assert near == {m: v for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items() if m in near}
+
+
+def test_answers_are_read_as_people_write_them():
+    (flat,) = mleval.genai.scorers(["f1"])
+    for answer in ("a, b", '["a", "b"]', {"a", "b"}, ("b", "a")):
+        assert values(flat, answer, ["a", "b"]) == {"f1": 1.0}
+    (keyed,) = mleval.genai.scorers(["f1"], predicted="labels")
+    assert values(keyed, {"labels": ["a"], "why": "<script>"}, "a") == {"f1": 1.0}
+    (parsed,) = mleval.genai.scorers(["f1"], parse=lambda text: text.split("|") if isinstance(text, str) else text)
+    assert values(parsed, "a|b", ["a", "b"]) == {"f1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measures": ["h_f1"]}, "got h_f1.* need `hierarchy`"),
+        ({"measures": ["micro_f1"]}, "measures of an instance"),
+        ({"measures": ["hamming_loss"]}, "Name all labels"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused_at_once(options, message):
+    with pytest.raises(ValueError, match=message):
+        mleval.genai.scorers(**options)
+
+
+@pytest.mark.parametrize(("outputs", "message"), [(3, "list of labels"), ("[1,", "no list of labels"), (["x"], "no label 'x'")])
+def test_an_answer_without_labels_is_an_error_of_that_answer(outputs, message):
+    (flat,) = mleval.genai.scorers(["f1"], labels=["a"])
+    with pytest.raises(ValueError, match=message):
+        flat(outputs=outputs, expectations={"labels": ["a"]})
+    with pytest.raises(ValueError, match="must hold 'labels', got truth"):
+        flat(outputs=["a"], expectations={"truth": ["a"]})
