@@ -368,10 +368,10 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
     m = len(methods)
     rng = np.random.default_rng(seed)
     counts, central = np.zeros((m, m)), np.zeros((m, len(measures)))
-    step = max(BLOCK // (m * len(measures)), 1)
+    step, block = max(CHUNK // m, 1), max(BLOCK // (m * len(measures)), 1)
     for first in range(0, n_resamples, step):
         weights = rng.dirichlet(np.ones(len(measures)), size=min(step, n_resamples - first))
-        mean = sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
+        mean = np.concatenate([_mean_ranks(weights[i : i + block], flows) for i in range(0, len(weights), block)])
         best, worst = tied_places(mean)
         counts += place_shares(best, worst)
         central += np.where(best == 0, 1 / (worst - best + 1), 0).T @ weights
@@ -381,6 +381,11 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
         pd.DataFrame(counts / n_resamples, methods, pd.RangeIndex(1, m + 1, name="rank")),
         pd.DataFrame(central, methods, measures), n_resamples, seed,
     )  # fmt: skip
+
+
+def _mean_ranks(weights: Array, flows: Array) -> Array:
+    """Draws x methods: ranks under each vector of weights, averaged over datasets x methods x measures."""
+    return sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:

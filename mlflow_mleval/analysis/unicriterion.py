@@ -126,11 +126,12 @@ def place_shares(best: Index, worst: Index) -> Array:
     >>> place_shares(*tied_places(np.array([[0.2, 0.1, 0.2], [0.1, 0.2, 0.3]]))).tolist()
     [[1.0, 0.5, 0.5], [1.0, 1.0, 0.0], [0.0, 0.5, 1.5]]
     """
-    tied, shares = worst - best + 1, np.zeros((best.shape[1],) * 2)
+    tied, m = worst - best + 1, best.shape[1]
+    shares = np.zeros(m * m)
     for further in range(int(tied.max())):
         draw, method = np.nonzero(tied > further)
-        np.add.at(shares, (method, best[draw, method] + further), 1 / tied[draw, method])
-    return shares
+        np.add.at(shares, method * m + best[draw, method] + further, 1 / tied[draw, method])
+    return shares.reshape(m, m)
 
 
 def _below(u: Array, threshold: float) -> Index:
