@@ -154,6 +154,7 @@ def test_the_partial_order_goes_by_mean_flows():
             plus, minus = (flows.loc[a, f"phi_{side}"] - flows.loc[b, f"phi_{side}"] for side in ("plus", "minus"))
             word = "R" if plus * minus > 0 else "P" if plus > 0 or minus < 0 else "-"
             assert found.partial_order.loc[a, b] == word
+    assert np.array_equal(np.transpose(found.incomparable), np.argwhere(np.triu(found.partial_order == "R")))
 
 
 def test_long_tables_hold_every_cell_once():

@@ -127,6 +127,16 @@ def test_hostile_names_are_text_in_every_figure():
         assert terminal(name) in shown
 
 
+def test_many_ranks_share_the_cells_of_a_strip():
+    ranks = pd.Series(np.arange(2000) % 5 + 1.0, [f"d{i}" for i in range(2000)])
+    cells = list(parse(rank_strip(ranks, 5)).iter(f"{NS}rect"))
+    shades = [float(cell.get("fill-opacity")) for cell in cells]
+    assert len(cells) == 44 and shades == sorted(shades, reverse=True) and cells[0].findtext(f"{NS}title").endswith("rank 1")
+    shares = pd.DataFrame(np.full((2, 300), 1 / 300), list("ab"), range(1, 301))
+    tips = [node.text for node in parse(rank_acceptability(shares)).iter(f"{NS}title") if ": rank " in node.text]
+    assert len(tips) == 120 and tips[0] == "a: rank 1 to 5 in 2%"
+
+
 LONG = [f"run_{i}_" + "with_a_long_name" * 4 for i in range(30)]
 
 

@@ -267,3 +267,9 @@ def test_a_method_less_is_as_without_it(stations):
             pd.testing.assert_frame_equal(found.flows, alone.flows, rtol=0, atol=1e-12)
             pd.testing.assert_frame_equal(found.unicriterion, alone.unicriterion, rtol=0, atol=1e-12)
             pd.testing.assert_frame_equal(found.thresholds, alone.thresholds)
+
+
+def test_pairs_that_are_left_open_as_in_the_partial_order():
+    found = promethee(np.random.default_rng(0).random((12, 5)))
+    left = np.argwhere(np.triu(found.partial_order() == "R"))
+    assert len(left) and np.array_equal(np.transpose(found.incomparable()), left)

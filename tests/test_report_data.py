@@ -16,6 +16,7 @@ from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
+from mlflow_mleval.report.content import best_methods, sensitivity
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.content.verdict import verdict
 from mlflow_mleval.report.glossary import glossary
@@ -216,3 +217,24 @@ def test_every_dataset_has_its_flows_by_measure_and_gaia_plane():
     assert set(found["gaia"]) == {"methods", "measures", "axis", "explained"}
     assert found["thresholds"]["f1"]["p"] == pytest.approx(0.4)
     assert found["unicriterion"]["a"]["recall"] == pytest.approx(-0.625) and found["incomparable"] == []
+
+
+def test_of_very_many_methods_tables_of_pairs_hold_the_best(monkeypatch):
+    found = compare(study_of(6, 3), stability=True, n_resamples=20, rope=0.01)
+    whole = as_dict(found)
+    assert whole["shortened"] == {} and "shortened" not in render(found, "html")
+    monkeypatch.setattr(best_methods, "MOST", 4)
+    monkeypatch.setattr(sensitivity, "MOST", 4)
+    short, best = as_dict(found), {*found.fusion.ranking.index[:4]}
+    assert set(short["shortened"].values()) == {"the best 4 of 6 methods"}
+    for key in short["shortened"]:
+        old, new = (at(record, key.replace("DATASET", next(iter(record["promethee"])))) for record in (whole, short))
+        assert len(new) < len(old) or "reversals" in key or not old, key
+    assert all({row["method_a"], row["method_b"]} <= best for row in short["pairwise"]["pairs"])
+    assert len(short["pairwise"]["pairs"]) == 6 and "hold the best 4 of 6 methods" in render(found, "html")
+    assert len(found.report().files()["pairs.csv"].splitlines()) == 1 + 15
+
+
+def test_json_is_written_piece_by_piece_as_in_one():
+    report = compare(study_of(3, 4)).report()
+    assert report.render("json") == to_json(report.to_dict())

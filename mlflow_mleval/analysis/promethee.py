@@ -26,6 +26,7 @@ DOMINANT = 0.5
 
 Preference = str | Mapping[Any, str]
 Weights = str | Mapping[Any, float] | Sequence[float]
+Places = npt.NDArray[np.intp]
 Threshold = float | Mapping[Any, float] | None
 
 
@@ -90,6 +91,20 @@ class PrometheeResult:
         total = by_plus + by_minus
         words = np.select([by_plus * by_minus < 0, total > 0, total < 0], ["R", "P", "-"], "I")
         return pd.DataFrame(words, index=self.flows.index, columns=self.flows.index)
+
+    def incomparable(self) -> tuple[Places, Places]:
+        """Places (a, b) of the pairs that PROMETHEE I leaves open, "R" in `partial_order`, a < b, row by row; no table of pairs.
+
+        >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.4, 0.2, 0.3]})
+        >>> [places.tolist() for places in promethee(table, ["one_error"], weights="equal").incomparable()]
+        [[0], [1]]
+        """
+        plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
+        found = []
+        for i in range(len(plus)):
+            signs = _sign(plus[i] - plus[i + 1 :]) * _sign(minus[i + 1 :] - minus[i])
+            found.append(i + 1 + np.flatnonzero(signs < 0))
+        return np.repeat(np.arange(len(plus)), [len(row) for row in found]), np.concatenate(found)
 
     def gaia(self) -> Gaia:
         """Coordinates in the GAIA plane (Mareschal & Brans 1988)."""

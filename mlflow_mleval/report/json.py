@@ -22,7 +22,7 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud
 
 def render(document: doc.Document, width: int = 100) -> str:
     """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
-    return to_json(as_dict(document))
+    return _written({"schema_version": SCHEMA_VERSION, **document.data()}, 2)
 
 
 def as_dict(document: doc.Document) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def as_dict(document: doc.Document) -> dict[str, Any]:
     return plain({"schema_version": SCHEMA_VERSION, **document.data()})
 
 
-def to_json(record: Mapping[str, Any]) -> str:
+def to_json(record: Any) -> str:
     """Plain data as JSON text.
 
     >>> print(to_json({"name": "Köln\\x9b2J\\u202e"}))
@@ -39,6 +39,15 @@ def to_json(record: Mapping[str, Any]) -> str:
     }
     """
     return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _written(value: Any, depth: int, indent: str = "") -> str:
+    """What `to_json` makes of the plain value; mappings down to `depth` item by item, so that memory holds one at a time."""
+    if not (depth and isinstance(value, Mapping) and value):
+        return to_json(plain(value)).replace("\n", "\n" + indent)
+    inner = indent + "  "
+    items = (f"{inner}{to_json(str(key))}: {_written(item, depth - 1, inner)}" for key, item in value.items())
+    return "{\n" + ",\n".join(items) + "\n" + indent + "}"
 
 
 def plain(value: Any) -> Any:

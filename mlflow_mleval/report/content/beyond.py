@@ -12,6 +12,7 @@ from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.best_methods import best, rows_among
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
 from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, decimals, joined, name, names, pvalues
@@ -131,7 +132,7 @@ def data(c: Comparison) -> dict[str, Any]:
         **doc.named(found, "rope", "methods"), "sentences": sentences(c), **doc.named(found, "bayes", "equivalence", "plan"),
         "ranks": ranks and {
             "table": ranks.table.rename_axis("method").reset_index(),
-            **doc.named(ranks, "pairs", "alpha", "best", "n_draws", "exact", "seed"),
+            "pairs": rows_among(ranks.pairs, best(c)), **doc.named(ranks, "alpha", "best", "n_draws", "exact", "seed"),
         },
         "bootstrap": bootstrap and {
             "table": bootstrap.table.rename_axis("method").reset_index(),

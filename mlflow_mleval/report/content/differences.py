@@ -8,6 +8,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.best_methods import best, rows_among
 from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, PAPER, SHOWN, Column, Figure, Section, Sentence, Table, Text, listed
 from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
@@ -42,7 +43,7 @@ def data(c: Comparison) -> dict[str, Any]:
     wilcoxon = test and {
         "test": "wilcoxon",
         **doc.named(test, "correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs"),
-        "pairs": c.pairs, "warnings": test.warnings,
+        "pairs": rows_among(c.pairs, best(c)), "warnings": test.warnings,
     }  # fmt: skip
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques")
     return {"friedman": c.friedman, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}

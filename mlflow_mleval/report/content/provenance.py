@@ -6,12 +6,16 @@ from typing import Any
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.best_methods import told
 from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.verdict import CORRECTIONS, PREFERENCES, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import level, number
 from mlflow_mleval.report.references import bibliography, methods_used
+
+#: Run ids on a page.
+RUNS = 2000
 
 
 def section(c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] | None = None) -> Section:
@@ -20,12 +24,14 @@ def section(c: Comparison, provenance: Mapping[str, Any], said: list[Sentence] |
     again = [Text([command], role="pre", title="To make this report again", depth=PAGE)] if command else []
     facts = _facts(provenance, run_ids)
     bibtex = "\n\n".join(r.bibtex for r in bibliography(c))
-    ids = Text(["\n".join(run_ids)], role="pre", title=f"Run ids ({len(run_ids)})", folded=True, depth=PAGE)
+    shown = f", the first {RUNS:,}; report.json holds all" if len(run_ids) > RUNS else ""
+    ids = Text(["\n".join(run_ids[:RUNS])], role="pre", title=f"Run ids ({len(run_ids)}{shown})", folded=True, depth=PAGE)
     said = verdict(c) if said is None else said
     rests = [Column("sentence of the verdict", [s.text for s in said], "wrap"),
              Column("keys in the JSON report", [", ".join(s.rests_on) for s in said], "wrap")]  # fmt: skip
     blocks: list[Any] = [
         *made_from(provenance).blocks,
+        *told(c),
         Beside([Terms(_choices(c), title="Choices")], [*again, *([Terms(facts, title="Made from")] if facts else [])]),
         Table(rests, title="What the verdict rests on", depth=PAGE),
         _used(c),

@@ -1,9 +1,9 @@
 """The ranking: one row a method, best first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
@@ -11,13 +11,16 @@ from mlflow_mleval.analysis.paired import mean_intervals
 from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.best_methods import best
 from mlflow_mleval.report.content.verdict import choices
 from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Table, listed, name
-from mlflow_mleval.report.figures.strips import flow_bar, rank_strip
+from mlflow_mleval.report.figures.strips import CELLS, flow_bar, rank_strip
 from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, number, with_intervals
 
 #: Rows of a table of methods.
 METHODS = 100
+#: Columns of the table of ranks on each dataset.
+DATASETS = 100
 FLOWS = ["phi_plus", "phi_minus", "phi"]
 
 
@@ -29,21 +32,18 @@ def section(c: Comparison) -> Section:
         words = f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to {number(mean.iloc[-1])}: "
         blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
     if len(c.ranks) > 1:
-        frame = c.ranks[c.order[:METHODS]].T
-        blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, title="Rank on each dataset"))
+        frame, total = c.ranks[c.order[:METHODS]].T.iloc[:, :DATASETS], len(c.ranks)
+        some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
+        about = {"title": "Rank on each dataset", "note": some if total > DATASETS else ""}
+        blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, **about))
     if c.on == FUSED:
         blocks.append(doc.note(_partial_order(c)))
     return Section("ranking", "Ranking", blocks)
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    results = c.fusion.results
-    return {
-        "ranking": c.ranking,
-        "datasets": {dataset: c.by_dataset.loc[c.by_dataset["dataset"] == dataset, ["method", "rank", *FLOWS]]
-                     for dataset in results},
-        "promethee": {dataset: _promethee(result) for dataset, result in results.items()},
-    }  # fmt: skip
+    by_dataset = c.by_dataset.groupby("dataset", sort=False)[["method", "rank", *FLOWS]]
+    return {"ranking": c.ranking, "datasets": dict(iter(by_dataset)), "promethee": _Promethee(c)}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
@@ -76,8 +76,9 @@ def _ranking(c: Comparison) -> Table:
         columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
     if several:
         strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
-        columns.append(Column("rank on each dataset", strips, "<", tip="A cell a dataset, the stronger the better; a dot marks "
-                              "rank 1."))  # fmt: skip
+        tip = "A cell a dataset, the stronger the better; a dot marks rank 1." if len(c.ranks) <= CELLS else (
+            "The datasets from the method's best rank to its worst; the stronger, the better.")  # fmt: skip
+        columns.append(Column("rank on each dataset", strips, "<", tip=tip))
     columns += minor
     by = f"all measures fused ({choices(c.options, len(c.study.measures))})" if c.on == FUSED else listed([c.on])
     datasets = c.study.datasets
@@ -127,25 +128,39 @@ def _values(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Colu
 
 def _partial_order(c: Comparison) -> str:
     """PROMETHEE I on the mean flows: whom the leader really beats, where strengths and weaknesses disagree."""
-    order = c.partial_order
-    row = order.iloc[0]
-    against = [m for m in order.index if row[m] == "R"]
-    n_pairs = len(order) * (len(order) - 1) // 2
-    n_apart = int((order == "R").to_numpy().sum()) // 2
+    order, (a, b) = c.fusion.ranking.index, c.incomparable
+    against = order[b[a == 0]].tolist()
+    n_pairs, n_apart = len(order) * (len(order) - 1) // 2, len(a)
     if not n_apart:
         return "PROMETHEE I leaves no pair incomparable: φ⁺ and φ⁻ agree on the whole order."
     words = f"PROMETHEE I, which lets no strength make up for a weakness, leaves {n_apart:,} of {n_pairs:,} pairs incomparable"
     return f"{words}; the leader " + (f"cannot be compared with {listed(against, 12)}." if against else "is in none of them.")
 
 
-def _promethee(result: PrometheeResult) -> dict[str, Any]:
-    """Flows by measure, thresholds, the incomparable pairs of PROMETHEE I, and the GAIA plane of one dataset."""
-    order, gaia = result.partial_order(), result.gaia()
-    a, b = np.nonzero(np.triu(order.to_numpy() == "R"))
+class _Promethee(Mapping[str, dict[str, Any]]):
+    """`_promethee` by dataset, each made when it is asked for: together they may be larger than all else."""
+
+    def __init__(self, c: Comparison) -> None:
+        self.results, self.methods = c.fusion.results, best(c)
+
+    def __getitem__(self, dataset: str) -> dict[str, Any]:
+        return _promethee(self.results[dataset], self.methods)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
+def _promethee(result: PrometheeResult, methods: pd.Index) -> dict[str, Any]:
+    """Flows by measure, thresholds, the pairs of these methods that PROMETHEE I leaves open, and the GAIA plane of a dataset."""
+    gaia, kept = result.gaia(), result.flows[result.flows.index.isin(methods)]
+    a, b = replace(result, flows=kept).incomparable()
     return {
         "unicriterion": result.unicriterion.to_dict(orient="index"),
         "thresholds": result.thresholds.to_dict(orient="index"),
-        "incomparable": list(zip(order.index[a], order.index[b], strict=True)),
+        "incomparable": list(zip(kept.index[a], kept.index[b], strict=True)),
         "gaia": {"methods": gaia.methods.to_dict(orient="index"), "measures": gaia.measures.to_dict(orient="index"),
                  **doc.named(gaia, "axis", "explained")},
     }  # fmt: skip

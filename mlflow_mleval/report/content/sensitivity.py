@@ -8,6 +8,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.best_methods import MOST, best, rows_among
 from mlflow_mleval.report.content.differences import only_best
 from mlflow_mleval.report.content.ranking import grid
 from mlflow_mleval.report.content.verdict import PREFERENCES
@@ -39,11 +40,12 @@ def data(c: Comparison) -> dict[str, Any]:
         "dethrone": found.dethrone,
         "acceptability": {
             "n_draws": shares.n_resamples, "seed": shares.seed,
-            "shares": {m: row.tolist() for m, row in shares.acceptability.iterrows()},
+            "shares": {m: row.tolist() for m, row in shares.acceptability.iloc[:MOST, :MOST].iterrows()},
             "central_weights": shares.central_weights.to_dict(orient="index"),
         },
-        "leave_one_out": left and {**doc.named(left, "winners", "winner_changes", "reversals"),
-                                   "ranks": left.ranks.to_dict(orient="index")},
+        "leave_one_out": left and {**doc.named(left, "winners", "winner_changes"),
+                                   "reversals": rows_among(left.reversals, best(c), "ahead", "behind"),
+                                   "ranks": left.ranks.iloc[:MOST, :MOST].to_dict(orient="index")},
         "sensitivity": {"scenarios": found.sensitivity.table, "impossible": found.sensitivity.impossible},
     }}  # fmt: skip
 

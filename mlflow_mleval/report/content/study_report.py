@@ -8,7 +8,7 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content import beyond, differences, doubts, folds, profiles, provenance, verdict
+from mlflow_mleval.report.content import best_methods, beyond, differences, doubts, folds, profiles, provenance, verdict
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
 from mlflow_mleval.report.numerals import level
 
@@ -44,7 +44,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
 
 def _merged(c: Comparison, kind: str) -> dict[str, Any] | dict[str, pd.DataFrame]:
     """What all topics give for JSON or CSV."""
-    makers = (getattr(topic, kind) for topic in _TOPICS if hasattr(topic, kind))
+    makers = (getattr(topic, kind) for topic in [*_TOPICS, best_methods] if hasattr(topic, kind))
     return {key: value for make in makers for key, value in make(c).items()}
 
 

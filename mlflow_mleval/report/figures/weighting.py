@@ -12,6 +12,8 @@ from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Scale, Svg, fit, room_for
 
 ROW, NOBODY = 20, "nobody"
+#: Pieces of a strip; more ranks share pieces.
+PIECES = 60
 
 
 def percent(share: float) -> str:
@@ -37,9 +39,10 @@ def rank_acceptability(shares: pd.DataFrame) -> Svg:
         y = 20 + i * ROW
         svg.name(room - 8, y + 13, method, room - 8, "strong" if i == 0 else None, "end")
         edges = np.concatenate([[0.0], np.cumsum(row.to_numpy(float))])
-        for rank, (a, b) in enumerate(pairwise(edges), start=1):
+        for first, last in pairwise([*range(0, n, math.ceil(n / PIECES)), n]):
+            a, b, rank = edges[first], edges[last], (first + last + 1) / 2
             if b - a > 0.0005:
-                tip = f"{method}: rank {rank} in {percent(b - a)}"
+                tip = f"{method}: rank {first + 1}{f' to {last}' if last > first + 1 else ''} in {percent(b - a)}"
                 svg.rect(x(a), y, x(b) - x(a) - 0.6, ROW - 4, "faccent", fill_opacity=shade(rank, n), tip=tip)
         svg.text(WIDTH - 92, y + 13, percent(row.iloc[0]), anchor="end")
         svg.text(WIDTH, y + 13, likely(row.to_numpy(float)), "muted", "end")
