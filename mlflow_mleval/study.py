@@ -129,6 +129,11 @@ class Study(Reported):
         """Ranks by one measure: datasets x methods, 1 is best, ties averaged; NaN where there is no value."""
         return self.cells(measure).rank(axis=1, ascending=self.directions[measure] == "min")
 
+    def finished(self) -> pd.DataFrame:
+        """Datasets x methods: whether every measure has a value there."""
+        there = self.values.notna().all(axis=1).unstack(fill_value=False)
+        return there.reindex(index=self.datasets, columns=self.methods)
+
     def gaps(self) -> list[tuple[str, str]]:
         """The (dataset, method) pairs that lack a value of at least one measure."""
         full = self.values.reindex(pd.MultiIndex.from_product([self.datasets, self.methods]))

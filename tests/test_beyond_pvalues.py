@@ -12,7 +12,6 @@ from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
-from mlflow_mleval.analysis.resampling import rank_confidence
 from mlflow_mleval.report.content.beyond import _probability, beyond_pairs, ranks_table, section, sentences
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
@@ -32,7 +31,6 @@ def test_over_datasets_the_parts_are_those_of_their_functions(four):
     found, table = four.beyond, four.table[four.order]
     pd.testing.assert_frame_equal(found.bayes.table, bayesian_signed_rank(table, 0.01, n_resamples=BAYES_DRAWS).table)
     pd.testing.assert_frame_equal(found.plan.table, plan(table).table)
-    pd.testing.assert_frame_equal(found.ranks.table, rank_confidence(four.ranks, direction="min").table)
     assert found.bootstrap is None and found.absent == {"bootstrap": "no run has values by fold"}
 
 
@@ -57,7 +55,7 @@ def test_one_dataset_says_what_is_absent_and_still_tells_about_its_folds():
     row = c.beyond.by_fold["birds"]["recall"].bayes.table.loc[0]
     assert c.beyond.bayes is None and row["method_a"] == "b" and row["decision"] == "a"
     said = plain(" ".join(sentences(c)))
-    assert "Not computed: Bayesian signed ranks, Equivalence, Planning and Possible ranks (1 dataset" in said
+    assert "Not computed: Bayesian signed ranks, Equivalence and Planning (1 dataset" in said
 
 
 def test_unpaired_folds_are_not_taken_as_pairs():
@@ -69,7 +67,7 @@ def test_unpaired_folds_are_not_taken_as_pairs():
 
 def test_of_very_many_methods_only_the_best_are_compared_pair_by_pair():
     c = compare(study_of(MOST + 5, 8, gap=0.01), rope=0.01)
-    assert c.beyond.methods == c.order[:MOST] and len(c.beyond.ranks.table) == MOST + 5
+    assert c.beyond.methods == c.order[:MOST]
 
 
 def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_their_methods(four):
@@ -90,9 +88,9 @@ def test_decisions_on_a_handful_of_datasets_are_marked():
     assert all(NOT_TRUSTED in text for text in cells(table, "decided"))
 
 
-def test_ranks_stand_beside_ranks_over_folds():
+def test_ranks_over_folds_have_a_table():
     table = ranks_table(compare(three_methods(), rope=0.01).beyond)
-    assert [c.head for c in table.columns] == ["method", "mean rank", "possible ranks", "ranks over folds", "first in"]
+    assert [c.head for c in table.columns] == ["method", "mean rank", "ranks over folds", "first in"]
 
 
 def test_what_does_not_matter_has_one_name(four):

@@ -257,8 +257,7 @@ def test_an_option_of_another_command_is_refused_with_the_commands_that_heed_it(
     assert "No such option" in mleval("runs", *ALL, "--nonsense", code=2).stderr
 
 
-def test_the_seed_is_refused_where_nothing_is_random(store):
-    assert "--seed: nothing is random here without --rope" in mleval("compare", *WORST, "--seed", "1", code=2).stderr
+def test_the_seed_is_told(store):
     some = ["--method", "BR", "--method", "CC", "--method", "PCT", "--rope", "0.01", "-m", "f1"]
     assert as_json("compare", *WORST, *some, "--seed", "1")["options"]["seed"] == 1
 

@@ -27,17 +27,54 @@ def study_of(n_methods, n_datasets, seed=0, gap=0.0, measures=("f1", "hamming_lo
     return Study.from_frame(pd.DataFrame(rows))
 
 
-def test_clear_differences_are_separated_by_wilcoxon_where_it_can_reject():
+def test_clear_differences_are_separated():
     found = compare(study_of(3, 12, gap=0.1))
-    assert found.decides == "wilcoxon" and found.order == ["m0", "m1", "m2"]
+    assert found.decides == "max-t" and found.order == ["m0", "m1", "m2"]
     assert set(found.separated) == {("m0", "m1"), ("m0", "m2"), ("m1", "m2")}
     assert found.cliques == [["m0"], ["m1"], ["m2"]] or sorted(map(tuple, found.cliques)) == [("m0",), ("m1",), ("m2",)]
 
 
-def test_nemenyi_decides_where_corrected_signed_ranks_cannot_reject():
+def test_pairs_are_separated_where_corrected_signed_ranks_cannot_reject():
     found = compare(study_of(12, 11, gap=0.1))
-    assert found.decides == "nemenyi" and not found.feasibility.can_reject
-    assert not found.pairwise.significant_pairs and found.separated
+    assert not found.feasibility.can_reject and not found.pairwise.significant_pairs
+    assert len(found.separated) == 66 and len(found.nemenyi.significant_pairs) < 50
+
+
+def test_letters_and_possible_ranks_come_from_the_same_test():
+    for seed in range(5):
+        found = compare(study_of(6, 9, seed, gap=0.006))
+        ranking = found.ranking.set_index("method")
+        for a in found.order:
+            better = {x for x, y in found.separated if y == a}
+            worse = {y for x, y in found.separated if x == a}
+            assert (ranking.low[a], ranking.high[a]) == (1 + len(better), len(found.order) - len(worse))
+            for b in found.order:
+                if a != b:
+                    assert bool(set(ranking.letters[a]) & set(ranking.letters[b])) != found.is_separated(a, b)
+    assert compare(study_of(3, 9), control="m0").ranking["low"].isna().all()
+
+
+def with_a_gap(study, *cells):
+    values = study.values.copy()
+    for dataset, method in cells:
+        values.loc[(dataset, method)] = np.nan
+    return Study(values, study.directions, "worst")
+
+
+@pytest.mark.parametrize("on", ["fused", "f1"])
+def test_tests_of_pairs_leave_out_what_did_not_finish_unless_that_is_a_failure(on):
+    study = with_a_gap(study_of(3, 8, gap=0.1), ("d1", "m0"), ("d2", "m0"), ("d3", "m0"))
+    found = compare(study, on=on)
+    n = found.pairs.set_index(["method_a", "method_b"])["n"]
+    assert n[("m0", "m1")] == n[("m0", "m2")] == 5 and n[("m1", "m2")] == 8
+    assert found.separated == [("m1", "m2")] and not found.pairs["doubts"].any()  # 2/2^5 is above .05
+    assert compare(study.complete(), on=on).separated == found.separated
+    failed = compare(study, on=on, missing_is_failure=True)
+    assert (failed.pairs["n"] == 8).all() and failed.pairs["wins"].max() == 8
+    doubts = failed.pairs.set_index(["method_a", "method_b"])["doubts"]
+    assert all("filled by the policy worst" in text for pair, text in doubts.items() if "m0" in pair and pair in failed.separated)
+    with pytest.raises(ValueError, match="`missing_is_failure`"):
+        compare(study_of(3, 8), missing_is_failure=True)
 
 
 def test_noise_alone_separates_nothing():

@@ -73,7 +73,7 @@ def test_benjamini_hochberg_holds_the_false_discovery_rate_of_signed_ranks():
 
 def test_with_a_control_the_mean_ranks_are_tested_by_bonferroni_dunn():
     found = compare(study_of(4, 9), test="nemenyi", control="m0")
-    assert (found.deciding.test.name, found.decides) == ("bonferroni-dunn", "nemenyi") and found.nemenyi.control == "m0"
+    assert found.decides == found.deciding.test.name == "bonferroni-dunn" and found.nemenyi.control == "m0"
     assert found.deciding.wording == f"Bonferroni–Dunn, critical difference {found.deciding.critical_difference:.2f}"
     assert not found.letters_apply
 
@@ -82,8 +82,18 @@ def test_the_deciding_test_words_itself():
     found = compare(study_of(4, 9), test="wilcoxon", correction="bonferroni")
     assert found.deciding.wording == "Wilcoxon's signed ranks, Bonferroni's correction"
     assert found.deciding.critical_difference is None
-    assert compare(study_of(2, 9)).deciding.wording == "Wilcoxon's signed ranks"
+    assert compare(study_of(2, 9), test="wilcoxon").deciding.wording == "Wilcoxon's signed ranks"
+    assert compare(study_of(4, 9)).deciding.wording == "step-down max-T"
     assert compare(study_of(3, 1)).deciding is None
+
+
+def test_max_t_decides_unless_another_is_asked_for():
+    found = compare(study_of(4, 9, gap=0.05))
+    assert found.decides == "max-t" and found.decision.endswith("the signs of whole datasets (all there are).")
+    assert found.separated == found.max_t.significant_pairs == compare(study_of(4, 9, gap=0.05), test="auto").separated
+    assert found.pairs["pvalue_max_t"].is_monotonic_increasing
+    with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):
+        compare(study_of(4, 9), test="bonferroni-dunn")
 
 
 def test_tests_name_themselves_once():

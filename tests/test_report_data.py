@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import NASTY, PROVENANCE, nasty, published, render, study_of
+from report_cases import NASTY, PROVENANCE, nasty, published, published_study, render, study_of
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.report import escape
@@ -70,7 +70,10 @@ def test_the_published_study_in_numbers():
             assert math.isclose(row[key], np.mean([r[key] for r in own]), rel_tol=1e-12)
         assert math.isclose(row["phi"], row["phi_plus"] - row["phi_minus"], abs_tol=1e-12)
     assert all(math.isclose(sum(weights.values()), 1) for weights in record["weights"].values())
-    assert record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]] == record["separated"]
+    assert record["nemenyi"]["significant_pairs"] == [["RF-PCT", "PCT"]] and record["decides"] == "max-t"
+    assert record["separated"] == [[m, "PCT"] for m in ("RF-PCT", "RFML-C4.5", "HOMER", "BR")]
+    assert record["max_t"]["significant_pairs"] == record["separated"]
+    assert (first["low"], first["high"], record["ranking"][-1]["low"]) == (1, 11, 5)
     assert record["nemenyi"]["critical_difference"] == found.nemenyi.critical_difference
     assert len(record["pairwise"]["pairs"]) == 66 and record["feasibility"]["datasets_needed"] == 12
     assert record["stability"]["dethrone"]["single"]["measure"] == "macro_recall"
@@ -85,7 +88,7 @@ def test_the_published_study_in_numbers():
 
 def test_parts_that_were_not_computed_are_null_and_explained():
     record = as_dict(compare(study_of(3, 1)))
-    assert all(record[key] is None for key in ("friedman", "nemenyi", "pairwise", "feasibility", "stability"))
+    assert all(record[key] is None for key in ("friedman", "max_t", "nemenyi", "pairwise", "feasibility", "stability"))
     assert "1 dataset" in record["absent"]["friedman"] and record["decides"] == "none"
     assert record["ranking"][0]["letters"] is None and record["provenance"] == {}
 
@@ -152,11 +155,11 @@ def test_what_is_about_pairs_answers_for_pairs(format, options):
     found = published(**options)
     ranking, pairs = (render(found, format, what) for what in ("ranking", "pairs"))
     flat = " ".join(re.sub(r"<[^>]*>", "", html.unescape(pairs)).replace("\\_", "_").split())
-    assert "By signed ranks, 12 methods on 11 datasets can" in flat
-    assert ("The evidence separates 1 of 66 pairs: RF-PCT above PCT (Nemenyi, critical" in flat) == (options == {})
+    assert "Changes of sign on 11 datasets can separate any number of pairs" in flat
+    assert ("The evidence separates 4 of 66 pairs: RF-PCT above PCT, RFML-C4.5 above PCT, " in flat) == (options == {})
     assert "Not separated from each other: " in flat or "control" in options
     assert ("Compared with the control BR only" in flat) == ("control" in options)
-    assert ("Possible ranks" in flat or "With confidence" in flat) == ("rope" in options)
+    assert ("too small to matter" in flat) == ("rope" in options)
     assert "leads the fused ranking" not in flat and "best–worst" not in flat
     assert "leads" in ranking and "mlflow-mleval 0.1.0" in flat
 
@@ -173,22 +176,24 @@ def test_pairs_point_from_the_better_mean_rank_and_keep_the_tests_figures():
     mean = found.ranks.mean()
     original = found.pairwise.table.set_index(["method_a", "method_b"])
     assert (frame["mean_rank_difference"] <= 0).all() and len(frame) == 66
-    assert frame["separated"].tolist() == [True] + [False] * 65
-    assert frame["pvalue_nemenyi"].is_monotonic_increasing
+    assert frame["separated"].tolist() == [True] * 4 + [False] * 62
+    assert frame["pvalue_max_t"].is_monotonic_increasing
+    table = found.table.where(published_study().finished())
     for row in frame.itertuples():
         a, b = row.method_a, row.method_b
         assert math.isclose(row.mean_rank_difference, mean[a] - mean[b], abs_tol=1e-12)
-        difference = found.table[a] - found.table[b]
+        difference = (table[a] - table[b]).dropna()
         assert math.isclose(row.mean_difference, difference.mean(), abs_tol=1e-12)
         assert row.mean_low <= row.mean_difference <= row.mean_high
         walsh = (difference.to_numpy()[:, None] + difference.to_numpy()) / 2
-        assert math.isclose(row.median_difference, np.median(walsh[np.triu_indices(11)]), abs_tol=1e-12)
+        assert math.isclose(row.median_difference, np.median(walsh[np.triu_indices(row.n)]), abs_tol=1e-12)
         assert row.median_low <= row.median_difference <= row.median_high
-        assert row.wins + row.ties + row.losses == 11 and row.wins == (difference > 1e-9).sum()
+        assert row.wins + row.ties + row.losses == row.n == len(difference) and row.wins == (difference > 1e-9).sum()
         same = (a, b) in original.index
         test = original.loc[(a, b) if same else (b, a)]
         assert (row.pvalue, row.pvalue_corrected) == (test.pvalue, test.pvalue_corrected)
         assert row.effect_size == (1 if same else -1) * test.effect_size
+        assert row.pvalue_max_t == found.max_t.pvalues.loc[a, b]
         assert row.pvalue_nemenyi == found.nemenyi.pvalues.loc[a, b]
 
 

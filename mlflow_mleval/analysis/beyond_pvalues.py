@@ -1,4 +1,4 @@
-"""What a referee asks beyond p-values: how probable differences that matter are, which ranks are possible, what it would take."""
+"""What a referee asks beyond p-values: how probable differences that matter are, and what it would take to know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
-from mlflow_mleval.analysis.resampling import RankBootstrap, RankConfidence, bootstrap_ranks, rank_confidence
+from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks
 
 #: Draws of the bootstrap over folds, each of which ranks every dataset anew.
 DRAWS = 200
@@ -49,7 +49,6 @@ class BeyondPvalues:
     bayes : Bayesian signed-rank test over datasets.
     equivalence : Two one-sided tests over datasets; None without a rope, too.
     plan : How many datasets would separate the pairs.
-    ranks : Ranks that the datasets allow each method to have, all at once.
     bootstrap : Ranks of the fusion when folds are drawn again.
     by_fold : By dataset and measure.
     """
@@ -59,7 +58,6 @@ class BeyondPvalues:
     bayes: BayesResult | None
     equivalence: EquivalenceResult | None
     plan: Plan | None
-    ranks: RankConfidence | None
     bootstrap: RankBootstrap | None
     by_fold: Mapping[str, Mapping[str, FoldBeyond]]
     absent: Mapping[str, str]
@@ -67,7 +65,7 @@ class BeyondPvalues:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the parts over datasets warn of, each once."""
-        parts = (self.bayes, self.equivalence, self.plan, self.ranks, self.bootstrap)
+        parts = (self.bayes, self.equivalence, self.plan, self.bootstrap)
         return tuple(dict.fromkeys(text for part in parts if part is not None for text in part.warnings))
 
     def pair_table(self, order: Sequence[Hashable]) -> pd.DataFrame | None:
@@ -99,7 +97,7 @@ def beyond_pvalues(
     fusion: Fusion, table: pd.DataFrame, ranks: pd.DataFrame, folds: Mapping[str, FoldComparison], *, rope: float = 0.01,
     alpha: float = 0.05, correction: str = "holm", seed: int = 0,
 ) -> BeyondPvalues:
-    """Probabilities of differences that matter, equivalence, possible ranks, and how many datasets or folds it would take.
+    """Probabilities of differences that matter, equivalence, and how many datasets or folds it would take.
 
     `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset, maybe
     none. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and
@@ -118,9 +116,9 @@ def beyond_pvalues(
             absent[name] = str(error)
             return None
 
-    found = dict.fromkeys(("bayes", "equivalence", "plan", "ranks", "bootstrap"))
+    found = dict.fromkeys(("bayes", "equivalence", "plan", "bootstrap"))
     if len(table) < 2:
-        absent |= dict.fromkeys(("bayes", "equivalence", "plan", "ranks"), f"{len(table)} dataset: it takes at least two")
+        absent |= dict.fromkeys(("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two")
     else:
         best = table[shown]
         level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
@@ -128,7 +126,6 @@ def beyond_pvalues(
         if rope:
             found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
         found["plan"] = made("plan", lambda: plan(best, alpha=alpha, correction=correction))
-        found["ranks"] = made("ranks", lambda: rank_confidence(ranks, direction="min", alpha=alpha, seed=seed))
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
     if folds:

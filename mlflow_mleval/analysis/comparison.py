@@ -22,9 +22,10 @@ from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
-from mlflow_mleval.analysis.paired import apart
+from mlflow_mleval.analysis.paired import apart, possible_ranks
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
+from mlflow_mleval.analysis.posthoc.max_t import MaxTResult
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
 from mlflow_mleval.analysis.posthoc.wilcoxon import Feasibility, PairwiseResult
 from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare_profiles
@@ -65,13 +66,15 @@ class Comparison(Reported):
     study : The completed study: no empty cell, the policy's work listed.
     fusion : Fused ranking: `ranking`, `ranks`, `phi`, `weights`, and per dataset the PROMETHEE results.
     on : What the tests over datasets compare: "fused" (net flows and their ranks) or the name of one measure.
-    table : Datasets x methods: the values that are tested, larger is better.
+    table : Datasets x methods: the values that are compared, larger is better; gaps hold what the policy gave them, but tests of
+        pairs leave them out unless options say that a missing result is a failure of its method.
     ranks : Datasets x methods: their ranks, 1 is best.
     order : Methods by mean rank, best first.
     friedman, skillings_mack : Tests of all methods; None where `absent` says why. skillings_mack only for a measure whose table
         has empty cells.
     posthoc : The tests of pairs that were made, each with its description and its result.
-    deciding : The one that gives the verdict about pairs; None where no test can be made.
+    deciding : The one that gives the verdict about pairs, everywhere: letters, bars, possible ranks; None where no test can be
+        made.
     decision : Why that one, in a sentence.
     cliques : Maximal groups of methods that it does not separate.
     letters : The same as letters per method: methods that share one are not separated.
@@ -135,13 +138,18 @@ class Comparison(Reported):
 
     @property
     def decides(self) -> str:
-        """Which test gives the verdict about pairs: "wilcoxon", "nemenyi" (with a control Bonferroni-Dunn's) or "none"."""
+        """Which test gives the verdict about pairs: "max-t" or what was asked for; "none" where none can be made."""
         return "none" if self.deciding is None else self.deciding.test.asked
 
     @property
     def separated(self) -> list[tuple[str, str]]:
         """The pairs (better, worse) that the deciding test separates at `alpha`, before any other doubt."""
         return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
+
+    @property
+    def max_t(self) -> MaxTResult | None:
+        """Step-down max-T by sign changes of whole datasets."""
+        return self._made("max_t")
 
     @property
     def pairwise(self) -> PairwiseResult | None:
@@ -173,11 +181,11 @@ class Comparison(Reported):
         Differences are a minus b; `doubts` says why a pair that is separated is not to be trusted to be.
         """
         columns = [
-            "method_a", "method_b", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
+            "method_a", "method_b", "n", "mean_rank_difference", "mean_difference", "mean_low", "mean_high", "median_difference",
             "median_low", "median_high", "wins", "ties", "losses", "effect_size", "statistic", "pvalue", "pvalue_corrected",
         ]
         if self.deciding is None:
-            return pd.DataFrame(columns=[*columns, "pvalue_nemenyi", "separated", "doubts"])
+            return pd.DataFrame(columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"])
         opposite = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
         signed = ["mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high", "effect_size"]
         found = self.pairwise.table
@@ -200,16 +208,23 @@ class Comparison(Reported):
     def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
         """By row: why the verdict that the pair is separated is not to be trusted; empty where it is, or where there is none."""
         none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
-        filled = {method for _, method in self.study.filled}
+        counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
+        filled = {method for _, method in self.study.filled} if counted else set()
+        reverse = {(worse, better) for better, worse in self.separated}
         found = []
-        for row in pairs[["method_a", "method_b", "effect_size", "separated"]].itertuples(index=False):
+        for row in pairs[["method_a", "method_b", "separated"]].itertuples(index=False):
             reasons = {
                 "Friedman's test over all methods finds no difference": none,
                 f"results of the two were filled by the policy {self.study.missing}": bool(filled & {row.method_a, row.method_b}),
-                "the signed ranks contradict the mean ranks": not self.deciding.test.by_mean_ranks and row.effect_size < 0,
+                "the test contradicts the mean ranks": (row.method_a, row.method_b) in reverse,
             }
             found.append("; ".join(text for text, holds in reasons.items() if holds) if row.separated else "")
         return found
+
+    @property
+    def possible(self) -> pd.DataFrame:
+        """By method, the ranks low to high that the separated pairs leave it."""
+        return possible_ranks(self.order, self.separated)
 
     # ---- the fused ranking -----------------------------------------------------------------------------------------------
 
@@ -221,6 +236,7 @@ class Comparison(Reported):
             "position": mean.round(9).rank(method="min").astype(int), "method": self.order, "rank": fused["mean_rank"],
             **fused[FLOWS], "mean_rank": mean, "best_rank": self.ranks.min(), "worst_rank": self.ranks.max(),
             "letters": [self.letters[m] if self.letters_apply else None for m in self.order],
+            **{end: ranks if self.letters_apply else None for end, ranks in self.possible.items()},
         }  # fmt: skip
         return pd.DataFrame(table, self.order).reset_index(drop=True)
 
@@ -312,10 +328,10 @@ class Comparison(Reported):
 @renamed(threshold="max_correlation", n_draws="n_resamples")
 def compare(
     study: Study, *, on: str = FUSED, preference: Any = "v_shape", weights: Any = "entropy", p: Any = None, q: Any = None,
-    s: Any = None, drop_constant: bool = False, alpha: float = 0.05, ties: str = "correct", test: str = "auto",
-    correction: str = "holm", control: str | None = None, max_correlation: float = 0.9, stability: bool = False,
-    n_resamples: int = 10_000, seed: int = 0, over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None,
-    rope: float | None = None,
+    s: Any = None, drop_constant: bool = False, alpha: float = 0.05, ties: str = "correct", test: str = "max-t",
+    correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
+    max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
+    over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -331,13 +347,15 @@ def compare(
         Significance level of every test.
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
-    test : {"auto", "wilcoxon", "nemenyi", "max-t", "benjamini-hochberg"}
-        Which test decides about pairs. "auto": Wilcoxon's signed ranks where they can reject at all, else Nemenyi (with a
-        control Bonferroni-Dunn).
+    test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg"}
+        Which test decides about pairs; "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
     correction : str
-        Correction of the pairwise p-values for their number.
+        Correction of the p-values of signed ranks for their number.
     control : str, optional
         Compare every method with this one only.
+    missing_is_failure : bool
+        Whether a method that did not finish failed there. Then what the policy "worst" gave it counts in tests of pairs, too;
+        else a pair goes by the datasets on which both finished (but for tests of mean ranks, which need every cell).
     max_correlation : float
         Absolute correlation above which a measure is redundant.
     stability : bool
@@ -363,7 +381,11 @@ def compare(
     >>> compare(Study.from_frame(frame)).leader
     'b'
     """
+    test = {"auto": "max-t", "nemenyi": "nemenyi" if control is None else "bonferroni-dunn"}.get(test, test)
     one_of(test, "test", asked_names())
+    if missing_is_failure and study.missing != "worst":
+        text = "`missing_is_failure` must be False where missing results do not count as the worst. Choose `missing='worst'`."
+        raise ValueError(text)
     probability(alpha, "alpha")
     if len(study.methods) < 2:
         found = f"the study holds one method only ({', '.join(study.methods)}); a comparison needs two."
@@ -378,7 +400,12 @@ def compare(
     table, ranks = _tested(fusion, on)
     absent: dict[str, str] = {}
 
-    tested = Tested(table, ranks, _flows(fusion, on, study), alpha, correction, control, seed)
+    there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
+    for dataset, method in study.filled:
+        there.loc[dataset, method] = False
+    there |= missing_is_failure
+    flows = table if on == FUSED else _v_shape(table)
+    tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed)
     tests = _tests_over_datasets(tested, ties, test, absent)
     said = tests.pop("said")
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
@@ -404,8 +431,8 @@ def compare(
         beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
-        "control": control, "threshold": max_correlation, "n_draws": n_resamples, "seed": seed,
-        "rope": rope, "over_folds": dict(over_folds or {}),
+        "control": control, "missing_is_failure": missing_is_failure, "threshold": max_correlation, "n_draws": n_resamples,
+        "seed": seed, "rope": rope, "over_folds": dict(over_folds or {}),
     }
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
@@ -455,20 +482,10 @@ def _tested(fusion: Fusion, on: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return study.cells(on) * (-1 if study.directions[on] == "min" else 1), study.ranks(on)
 
 
-def _flows(fusion: Fusion, on: str, study: Study) -> pd.DataFrame:
-    """What is compared as net flows, datasets x methods; NaN where the study before its policy has a gap.
-
-    Of one measure they are those of the V-shape with its default threshold, the measure's range on the dataset.
-    """
-    if on == FUSED:
-        flows, there = fusion.phi, ~pd.DataFrame(False, fusion.phi.index, fusion.phi.columns)
-        for dataset, method in fusion.study.filled:
-            there.loc[dataset, method] = False
-        return flows.where(there)
-    values, _ = _tested(fusion, on)
-    middle = values.sub(values.mean(axis=1), axis=0) * (values.shape[1] / (values.shape[1] - 1))
-    flows = middle.div((values.max(axis=1) - values.min(axis=1)).replace(0, 1), axis=0)
-    return flows.where(study.cells(on).reindex_like(values).notna())
+def _v_shape(table: pd.DataFrame) -> pd.DataFrame:
+    """Net flows by one measure, larger is better, where the preference is V-shape up to its range on the dataset."""
+    spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
+    return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (table.shape[1] / (table.shape[1] - 1))
 
 
 def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:
@@ -477,7 +494,7 @@ def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str,
     out: dict[str, Any] = {"friedman": None, "posthoc": (), "deciding": None}
     if n_datasets < MIN_DATASETS:
         reason = f"{n_datasets} dataset: tests over datasets need at least {MIN_DATASETS}"
-        absent |= dict.fromkeys(("friedman", "nemenyi", "pairwise"), reason)
+        absent |= dict.fromkeys(("friedman", "max_t", "nemenyi", "pairwise"), reason)
         out["decision"] = f"No test over datasets is possible with {n_datasets} dataset."
     else:
         out["friedman"] = friedman(tested.ranks, ties=ties)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import variance_factor
-from mlflow_mleval.analysis.ranks import column_of, complete_table
+from mlflow_mleval.analysis.ranks import column_of, complete_table, incomplete_table
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.validation import one_of
 
@@ -22,14 +22,16 @@ NOISE = 1e-12
 
 
 def pair_differences(
-    table: ArrayLike | pd.DataFrame, direction: Direction = "max", control: Hashable | None = None, decimals: int | None = None
+    table: ArrayLike | pd.DataFrame, direction: Direction = "max", control: Hashable | None = None, decimals: int | None = None,
+    gaps: bool = False,
 ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The checked table, positions of either method of each pair, differences pairs x rows, and the float noise of each row.
 
-    Differences are positive where a is better, and exactly zero where they are noise. Arguments as in `wilcoxon_pairs`.
+    Differences are positive where a is better, and exactly zero where they are noise; with `gaps` they are NaN where either
+    method has no value. Other arguments as in `wilcoxon_pairs`.
     """
     one_of(direction, "direction", ("max", "min"))
-    frame = complete_table(table, "table")
+    frame = (incomplete_table if gaps else complete_table)(table, "table")
     values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
     if bad := int(np.isinf(values).sum()):
         raise ValueError(f"`table` must be finite, got {bad} infinite cells. A difference of infinities has no rank.")
@@ -40,7 +42,7 @@ def pair_differences(
         at = column_of(control, frame)
         a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
     by_method = (-values if direction == "min" else values).T
-    noise = NOISE * np.abs(values).max(axis=1)
+    noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
     difference = by_method[a] - by_method[b]
     difference[np.abs(difference) <= noise] = 0.0
     return frame, a, b, difference, noise
@@ -120,6 +122,17 @@ def pair_matrix(
 def apart(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
     """Whether the pairs (a, b) are separated, names x names."""
     return pair_matrix(names, [a for a, _ in pairs], [b for _, b in pairs])
+
+
+def possible_ranks(names: Sequence[Hashable], pairs: Sequence[tuple[Hashable, Hashable]]) -> pd.DataFrame:
+    """By name, the ranks low to high that the separated pairs (better, worse) leave: none passes those separated from it.
+
+    >>> possible_ranks(["a", "b", "c"], [("a", "c"), ("b", "c")]).T.to_dict("list")
+    {'a': [1, 2], 'b': [1, 2], 'c': [3, 3]}
+    """
+    better, worse = (pd.Series([pair[i] for pair in pairs], dtype=object).value_counts() for i in range(2))
+    low, high = 1 + worse.reindex(names, fill_value=0), len(names) - better.reindex(names, fill_value=0)
+    return pd.DataFrame({"low": low.astype(int), "high": high.astype(int)})
 
 
 def sign_changes(n: int) -> np.ndarray:

@@ -24,9 +24,9 @@ from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.protocol import Protocol
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import apart
+from mlflow_mleval.analysis.posthoc.max_t import sign_flips
 from mlflow_mleval.analysis.posthoc.wilcoxon import PairwiseResult, feasibility, wilcoxon_pairs
 from mlflow_mleval.analysis.profiles_on_dataset import OnDataset, on_dataset
-from mlflow_mleval.analysis.resampling import sign_flips
 from mlflow_mleval.measures.awareness import SUMMARIES
 from mlflow_mleval.measures.dependence import FAMILIES
 from mlflow_mleval.naming import some
@@ -367,7 +367,7 @@ def _across(
         relative = np.nan_to_num((losses[:, b] - losses[:, a]) / (losses[:, b] + losses[:, a]))  # of the log ratio, but bounded
     relative[np.abs(relative) <= NOISE] = 0.0
     rows = relative.reshape(len(parts), -1).T
-    pvalue, _ = sign_flips(rows, _FLIPS, seed)
+    pvalue = sign_flips(rows.__getitem__, len(rows), rows.shape[1], _FLIPS, seed).pvalue
     names = np.array(shared, dtype=object)
     n = len(POSITIONS)
     index = pd.MultiIndex.from_arrays(

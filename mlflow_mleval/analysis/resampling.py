@@ -17,17 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, drawn_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of, unpaired
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.paired import named_pairs, pair_differences, sign_changes
+from mlflow_mleval.analysis.paired import possible_ranks
+from mlflow_mleval.analysis.posthoc.max_t import RESAMPLES, datasets_needed, max_t
 from mlflow_mleval.analysis.promethee import flows_by_measure
+from mlflow_mleval.analysis.ranks import complete_table
 from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
 from mlflow_mleval.renamed import DIRECTION, alias, renamed
-from mlflow_mleval.validation import at_least_one, probability
+from mlflow_mleval.validation import at_least_one, one_of, probability
 
 Array = NDArray[np.float64]
-#: Statistics of sign changes this close to the observed one are equal to it: they are sums in another order.
-EQUAL = 1e-9
 #: Statistics that are in memory at once.
 BLOCK = 2**21
 
@@ -71,7 +71,7 @@ class RankConfidence:
 
 @renamed(n_draws="n_resamples", minimize=DIRECTION)
 def rank_confidence(
-    table: ArrayLike | pd.DataFrame, *, direction: Direction = "max", alpha: float = 0.05, n_resamples: int = 9_999,
+    table: ArrayLike | pd.DataFrame, *, direction: Direction = "max", alpha: float = 0.05, n_resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> RankConfidence:
     r"""Which ranks the data allow each method to have, for all methods at once (after Mogstad et al. 2024).
@@ -110,62 +110,24 @@ def rank_confidence(
     """
     probability(alpha, "alpha")
     at_least_one(n_resamples, "n_resamples")
-    frame, a, b, difference, _ = pair_differences(table, direction)
-    n, m = frame.shape
-    exact = _all_flips(n, n_resamples)
-    pvalue, made = sign_flips(difference, n_resamples, seed)
-    better = difference.sum(axis=1) > 0
-    apart = pvalue <= alpha
-    winner, loser = np.where(better, a, b)[apart], np.where(better, b, a)[apart]
-    mean = frame.mean()
-    rows = pd.DataFrame({
-        "mean": mean, "rank": tied_ranks((mean if direction == "min" else -mean).to_numpy()),
-        "low": 1 + np.bincount(loser, minlength=m), "high": m - np.bincount(winner, minlength=m),
-    })  # fmt: skip
-    pairs = pd.DataFrame({**named_pairs(frame.columns, a, b), "mean_difference": difference.mean(axis=1), "pvalue": pvalue})
+    one_of(direction, "direction", ("max", "min"))
+    frame = complete_table(table, "table")
+    n, mean = len(frame), frame.mean()
+    found = max_t(-frame if direction == "min" else frame, alpha=alpha, n_resamples=n_resamples, seed=seed)
+    made = found.n_resamples - (not found.exact)
+    rank = tied_ranks((mean if direction == "min" else -mean).to_numpy())
+    rows = possible_ranks(frame.columns, found.significant_pairs)
+    rows = pd.DataFrame({"mean": mean, "rank": rank, **rows})
+    pairs = found.table[["method_a", "method_b", "mean_difference"]].assign(pvalue=found.table["pvalue_corrected"])
     warnings = []
     if (smallest := 2 / 2**n) > alpha:
-        needed = int(np.ceil(1 - np.log2(alpha)))
         warnings.append(
             f"Possible ranks: {count(n, 'dataset')} cannot narrow them, as no p-value of a change of signs is below "
-            f"{smallest:.3g}; it takes {needed}."
+            f"{smallest:.3g}; it takes {datasets_needed(alpha)}."
         )
     elif 1 / (made + 1) > alpha:
         warnings.append(f"{count(made, 'draw')} cannot separate any pair at alpha = {alpha:g}: take at least {int(1 / alpha)}.")
-    return RankConfidence(rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, exact, seed, tuple(warnings))
-
-
-def _all_flips(n: int, n_resamples: int) -> bool:
-    """Whether all changes of sign are no more than the draws; a sequence and its opposite are one."""
-    return bool(n - 1 <= np.log2(n_resamples))
-
-
-def sign_flips(difference: Array, n_resamples: int, seed: int) -> tuple[Array, int]:
-    r"""Step-down p-values of all rows by the largest statistic under common changes of sign (Westfall & Young 1993).
-
-    Rows of `difference` are hypotheses, symmetric about zero where they hold, jointly; the statistic of one is :math:`|\sum_i
-    d_i| / \sqrt{\sum_i d_i^2}`. Also returned is how many changes of sign were made: all :math:`2^{n-1}` where these are no more
-    than `n_resamples`.
-    """
-    n = difference.shape[1]
-    exact = _all_flips(n, n_resamples)
-    signs = sign_changes(n) if exact else np.random.default_rng(seed).choice((1.0, -1.0), size=(n_resamples, n))
-    length = np.sqrt((difference**2).sum(axis=1, keepdims=True))
-    unit = np.divide(difference, length, out=np.zeros_like(difference), where=length > 0)
-    statistic = np.abs(unit.sum(axis=1))
-    order = np.argsort(statistic, kind="stable")
-    counts = np.empty(len(order))
-    largest = np.zeros(len(signs))
-    step = max(1, BLOCK // len(signs))
-    for start in range(0, len(order), step):  # by rising statistic: the maximum is over the pairs up to each
-        at = order[start : start + step]
-        drawn = np.abs(unit[at] @ signs.T)
-        np.maximum(drawn[0], largest, out=drawn[0])
-        np.maximum.accumulate(drawn, axis=0, out=drawn)
-        largest = drawn[-1]
-        counts[at] = (drawn >= statistic[at, None] - EQUAL).sum(axis=1)
-    counts[order] = np.maximum.accumulate(counts[order][::-1])[::-1]
-    return (counts / len(signs) if exact else (counts + 1) / (len(signs) + 1)), len(signs)
+    return RankConfidence(rows.sort_values("rank", kind="stable"), pairs, alpha, n, made, found.exact, seed, tuple(warnings))
 
 
 @dataclass(frozen=True)

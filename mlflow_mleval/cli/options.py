@@ -40,6 +40,13 @@ class PerMeasure(click.ParamType):
             self.fail(f"{value!r} is neither {wanted} nor NAME=NUMBER,NAME=NUMBER.", param, ctx)
 
 
+class Test(Choice):
+    """The name of a test; what decided unasked was called auto."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("max-t" if value == "auto" else value, param, ctx)
+
+
 class Preference(click.ParamType):
     """One preference function for all measures, or NAME=FUNCTION,… (v_shape for the others)."""
 
@@ -103,13 +110,16 @@ over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances"])
               help="What the tests count: datasets, the folds of each dataset, or test instances.")  # fmt: skip
 tests = (
     Option("Tests", "--on", default="fused", metavar="fused|MEASURE", help="Test the fused ranking, or one measure."),
-    Option("Tests", "--test", type=Choice(asked_names()), default="auto",
-           help="Which test decides about pairs; auto: Wilcoxon where it can reject at all, otherwise Nemenyi."),
+    Option("Tests", "--test", type=Test(asked_names()), default="max-t",
+           help="Which test decides about pairs of methods; bonferroni-dunn needs --control."),
     Option("Tests", "--correction", type=Choice(["holm", "bonferroni", "none"]), default="holm",
-           help="How to correct the pairwise p-values for their number."),
+           help="How to correct the p-values of Wilcoxon's test for their number."),
     Option("Tests", "--ties", type=Choice(["correct", "ignore"]), default="correct",
            help="Correct Friedman's test for ties, or ignore them as older papers do."),
     Option("Tests", "--control", metavar="METHOD", help="Compare every method with this one only."),
+    Option("Tests", "--missing-is-failure", is_flag=True,
+           help="With --missing worst, let the worst value count in tests of pairs, too: a method that did not finish failed. "
+           "Otherwise a pair goes by the datasets that both finished."),
 )  # fmt: skip
 level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
 gate = Option("Tests", "--require-significant", is_flag=True, help="Exit with 3 unless some pair is separated.")
@@ -126,7 +136,7 @@ dependent = Option("Folds", "--dependent", type=Choice(["error", "drop"]), defau
                    "so.")  # fmt: skip
 rope, rope_of_reports = (
     Option("Beyond p-values", "--rope", type=FloatRange(0), default=default,
-           help="Largest difference that does not matter. Adds probabilities, possible ranks and planning.")
+           help="Largest difference that does not matter. Adds probabilities and planning.")
     for default in (None, ROPE)
 )  # fmt: skip
 weightings = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=10_000,

@@ -32,8 +32,6 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
         said = "; ".join(f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items())
         folds = " `mleval report` applies --rope to folds, too." if over == "folds" and "rope" in typed else ""
         raise click.UsageError(f"{said}. Leave out what does not fit, or change --over.{folds}")
-    if over == "datasets" and "seed" in typed and choices["rope"] is None:
-        raise click.UsageError("--seed: nothing is random here without --rope. Leave it out, or give --rope.")
     if "dependent" in typed and choices["dependent"] == "error" and not choices["measures"]:
         raise click.UsageError("--dependent error: only for measures that --measure names. Leave it out, or name some.")
     return arguments(choices, *ALWAYS, *HEEDED[over])

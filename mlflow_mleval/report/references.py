@@ -82,7 +82,7 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "awareness over datasets": lambda c: c.profiles and any(t is not None for t in c.profiles.awareness_tests.values()),
     "Bayesian tests": _beyond("bayes", lambda part: True),
     "equivalence": _beyond("equivalence", lambda part: part.equivalence),
-    "possible ranks": _beyond("ranks", lambda part: False),
+    "possible ranks": lambda c: c.letters_apply,
 }
 
 

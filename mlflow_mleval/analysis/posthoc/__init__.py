@@ -10,47 +10,42 @@ if TYPE_CHECKING:
     from mlflow_mleval.analysis.posthoc.description import Made, Posthoc, Tested
 
 #: By what name it is asked for, its module and its class; imported on first use, so that a list of the names costs nothing.
-#: The first that could reject anything decides, unless another is asked for.
+#: The first decides unless another is asked for.
 _TESTS = (
-    ("wilcoxon", "wilcoxon", "Wilcoxon"),
-    ("nemenyi", "nemenyi", "Nemenyi"),
-    ("nemenyi", "bonferroni_dunn", "BonferroniDunn"),
     ("max-t", "max_t", "MaxT"),
+    ("nemenyi", "nemenyi", "Nemenyi"),
+    ("wilcoxon", "wilcoxon", "Wilcoxon"),
+    ("bonferroni-dunn", "bonferroni_dunn", "BonferroniDunn"),
     ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg"),
 )
 
 
 def asked_names() -> list[str]:
-    """What `compare(test=)` takes.
+    """What `compare(test=)` takes; the first is the default.
 
     >>> asked_names()
-    ['auto', 'wilcoxon', 'nemenyi', 'max-t', 'benjamini-hochberg']
+    ['max-t', 'nemenyi', 'wilcoxon', 'bonferroni-dunn', 'benjamini-hochberg']
     """
-    return ["auto", *dict.fromkeys(asked for asked, _, _ in _TESTS)]
+    return [asked for asked, _, _ in _TESTS]
 
 
 def tests() -> list[Posthoc]:
-    """Every test, in the order in which they may decide."""
+    """Every test, in the order of the list."""
     return [getattr(import_module(f"{__name__}.{module}"), name)() for _, module, name in _TESTS]
 
 
-def make(tested: Tested, asked: str = "auto") -> list[Made]:
+def make(tested: Tested, asked: str) -> list[Made]:
     """The tests that apply: those that are always made, and the one that is asked for; ValueError where that does not apply."""
     from mlflow_mleval.analysis.posthoc.description import Made
 
     chosen = [test for test in tests() if test.applies(tested) and (test.always or test.asked == asked)]
-    if asked != "auto" and all(test.asked != asked for test in chosen):
+    if all(test.asked != asked for test in chosen):
         need = "a control" if tested.control is None else "all pairs, not those with a control"
         raise ValueError(f"`test` must be one that applies, got {asked!r}, which needs {need}.")
     return [Made(test, test.run(tested)) for test in chosen]
 
 
-def deciding(made: Sequence[Made], asked: str = "auto") -> tuple[Made, str]:
-    """The test that gives the verdict about pairs, and a sentence that says why it does."""
-    first, *others = made
-    unable = first.test.unable(first.result)
-    if asked == first.test.asked or (asked == "auto" and not unable):
-        return first, f"{first.test.sentence(first.result)}."
-    able = (m for m in others if (m.test.asked == asked if asked != "auto" else not m.test.unable(m.result)))
-    found = next(able)
-    return found, f"{found.test.sentence(found.result)}, {f'because {unable}' if asked == 'auto' else 'as asked'}."
+def deciding(made: Sequence[Made], asked: str) -> tuple[Made, str]:
+    """The test that gives the verdict about pairs, and a sentence that says which it is."""
+    found = next(m for m in made if m.test.asked == asked)
+    return found, f"{found.test.sentence(found.result)}{'' if asked == asked_names()[0] else ', as asked'}."

@@ -44,7 +44,7 @@ def bonferroni_dunn(ranks: ArrayLike | pd.DataFrame, control: Hashable, alpha: f
 class BonferroniDunn(Nemenyi):
     """Every method against a control by mean ranks; it takes the place of Nemenyi's test, also in JSON and CSV."""
 
-    name = "bonferroni-dunn"
+    name = asked = "bonferroni-dunn"
     title = "Bonferroni–Dunn"
     control = True
     head = "p (Dunn)"

@@ -15,8 +15,9 @@ class Tested:
 
     Attributes
     ----------
-    table, ranks : Datasets x methods: what is compared, larger is better, and its ranks, 1 is best.
-    flows : The same as net flows, which datasets measure on one scale; NaN where a method did not finish.
+    table : Datasets x methods: what is compared, larger is better; NaN where a method has no result that tests of pairs count.
+    ranks : Its ranks, 1 is best; gaps are filled.
+    flows : The table as net flows, which datasets measure on one scale.
     correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     control : Compare all others with this method only.
     seed : Of what is random.
@@ -39,7 +40,7 @@ class Posthoc(ABC):
 
     #: The test, as JSON names it.
     name: ClassVar[str]
-    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`); two tests share it where only one applies.
+    #: By which it is asked for (`compare(test=)`) and told (`Comparison.decides`).
     asked: ClassVar[str]
     #: As readers know it.
     title: ClassVar[str]
@@ -76,8 +77,12 @@ class Posthoc(ABC):
         """What a reader must know before believing the result."""
         return result.warnings
 
+    def possible(self, result: Any) -> str:
+        """What it could show at all with so many datasets and methods, in a sentence; empty where that is no question."""
+        return ""
+
     def unable(self, result: Any) -> str:
-        """Why it could not reject anything, whatever the values; empty where it could."""
+        """That it could not reject anything, whatever the values, and what that would take; empty where it could."""
         return ""
 
     def critical_difference(self, result: Any) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from math import ceil, log2
+from math import ceil, comb, log2
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,13 @@ from numpy.typing import ArrayLike
 from mlflow_mleval.analysis.paired import NOISE, named_pairs, pair_matrix, sign_changes
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.analysis.ranks import column_of, incomplete_table
+from mlflow_mleval.naming import count
 from mlflow_mleval.validation import at_least_one, probability
 
-#: Up to so many datasets all sign changes are made: half of 2^14, for opposite ones give the same statistic.
-EXACT_DATASETS = 14
-#: Random sign changes beyond that, besides the one that changes nothing.
+#: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give the same statistic.
 RESAMPLES = 9_999
+#: Statistics that a comparison computes at most, pairs times sign changes: half a minute. Beyond, fewer signs are changed.
+MOST = 5 * 10**9
 #: Pairs and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 PAIRS, CHANGES = 256, 2048
 #: Statistics this close, relative to their size, are equal: rounding of double and single precision.
@@ -60,16 +62,11 @@ class MaxTResult:
 
     @property
     def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
-        """The separated pairs as (better, worse)."""
-        rows = self.table[self.table["significant"]]
+        """The separated pairs as (better, worse), the largest statistic first."""
+        rows = self.table[self.table["significant"]].sort_values("statistic", ascending=False, kind="stable")
         ahead = rows["mean_difference"] > 0
         better, worse = (rows[x].where(ahead, rows[y]) for x, y in (("method_a", "method_b"), ("method_b", "method_a")))
         return list(zip(better, worse, strict=True))
-
-    @property
-    def smallest_pvalue(self) -> float:
-        """The smallest p-value that any values could have."""
-        return 1 / self.n_resamples
 
     @property
     def datasets_needed(self) -> int:
@@ -108,7 +105,8 @@ def max_t(
     alpha : float
         Family-wise significance level.
     n_resamples, seed : int
-        Random sign changes, for more than `EXACT_DATASETS` datasets; the one that changes nothing is added to them.
+        Random sign changes, to which the one that changes nothing is added. All :math:`2^{D-1}` are made instead where these are
+        no more, by default up to 14 datasets.
 
     Raises
     ------
@@ -148,44 +146,71 @@ def max_t(
         a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
     noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
 
-    def differences(pairs: np.ndarray | slice) -> np.ndarray:
-        d = by_method[a[pairs]] - by_method[b[pairs]]
+    def differences(at: np.ndarray) -> np.ndarray:
+        d = by_method[a[at]] - by_method[b[at]]
         return np.where(np.abs(d) > noise, d, 0.0)  # NaN is not above anything
 
-    total, size, common = np.empty(len(a)), np.empty(len(a)), np.empty(len(a), dtype=int)
+    found = sign_flips(differences, len(a), n, n_resamples, seed)
     there = ~np.isnan(by_method)
-    for start in range(0, len(a), PAIRS):
-        part = slice(start, start + PAIRS)
-        d = differences(part)
-        total[part], size[part] = d.sum(axis=1), np.sqrt(np.einsum("ij,ij->i", d, d))
-        common[part] = (there[a[part]] & there[b[part]]).sum(axis=1)
-    size[size == 0] = 1.0
-    statistic = np.abs(total) / size
-    exact = n <= EXACT_DATASETS
-    number = np.float64 if exact else np.float32
-    signs = sign_changes(n) if exact else _random_signs(n, n_resamples, seed)
-    signs = np.ascontiguousarray(signs.T, dtype=number)
-
-    own, joint = (np.empty(len(a), dtype=np.int64) for _ in range(2))
-    largest = np.zeros(signs.shape[1], dtype=number)
-    rising = np.argsort(statistic, kind="stable")
-    for start in range(0, len(a), PAIRS):
-        pairs = rising[start : start + PAIRS]
-        unit = (differences(pairs) / size[pairs, None]).astype(number)
-        limit = (statistic[pairs] * (1 - EQUAL[number])).astype(number)[:, None]
-        own[pairs], joint[pairs] = _reached(unit, signs, limit, largest)
-    corrected = np.empty(len(a))
-    corrected[rising[::-1]] = np.maximum.accumulate(joint[rising[::-1]])
-    changes = signs.shape[1]
+    common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
     table = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": total / np.maximum(common, 1),
-        "statistic": statistic, "pvalue": own / changes, "pvalue_corrected": corrected / changes,
-        "significant": corrected / changes <= alpha,
+        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": found.total / np.maximum(common, 1),
+        "statistic": found.statistic, "pvalue": found.own, "pvalue_corrected": found.pvalue,
+        "significant": found.pvalue <= alpha,
     })  # fmt: skip
     return MaxTResult(
         table=table, alpha=alpha, n_datasets=n, n_methods=m, n_comparisons=len(a), control=control,
-        methods=frame.columns.tolist(), exact=exact, n_resamples=changes, seed=None if exact else seed,
+        methods=frame.columns.tolist(), exact=found.exact, n_resamples=found.changes, seed=None if found.exact else seed,
     )  # fmt: skip
+
+
+class SignFlips(NamedTuple):
+    """What `sign_flips` finds, by row: Σd, |Σd| / √Σd², p-values corrected for the number of rows, and each by itself.
+
+    `changes` of sign were made, opposite ones counted once and the one that changes nothing among them; all there are where
+    `exact`.
+    """
+
+    total: np.ndarray
+    statistic: np.ndarray
+    pvalue: np.ndarray
+    own: np.ndarray
+    changes: int
+    exact: bool
+
+
+def sign_flips(
+    differences: Callable[[np.ndarray], np.ndarray], n_rows: int, n: int, n_resamples: int, seed: int
+) -> SignFlips:
+    r"""Step-down p-values of rows by the largest :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}` under common changes of sign.
+
+    `differences` gives the rows at some positions, rows x n: hypotheses, symmetric about zero where they hold, jointly. All
+    :math:`2^{n-1}` changes are made where these are no more than `n_resamples`.
+    """
+    total, size = np.empty(n_rows), np.empty(n_rows)
+    for at in _blocks(n_rows):
+        d = differences(at)
+        total[at], size[at] = d.sum(axis=1), np.sqrt(np.einsum("ij,ij->i", d, d))
+    size[size == 0] = 1.0
+    statistic = np.abs(total) / size
+    exact = n - 1 <= log2(n_resamples)
+    number = np.float64 if exact else np.float32
+    signs = np.ascontiguousarray((sign_changes(n) if exact else _random_signs(n, n_resamples, seed)).T, dtype=number)
+    own, joint = (np.empty(n_rows, dtype=np.int64) for _ in range(2))
+    largest = np.zeros(signs.shape[1], dtype=number)
+    rising = np.argsort(statistic, kind="stable")
+    for block in _blocks(n_rows):
+        at = rising[block]
+        unit = (differences(at) / size[at, None]).astype(number)
+        limit = (statistic[at] * (1 - EQUAL[number])).astype(number)[:, None]
+        own[at], joint[at] = _reached(unit, signs, limit, largest)
+    joint[rising] = np.maximum.accumulate(joint[rising][::-1])[::-1]
+    changes = signs.shape[1]
+    return SignFlips(total, statistic, joint / changes, own / changes, changes, exact)
+
+
+def _blocks(n_rows: int) -> list[np.ndarray]:
+    return [np.arange(start, min(start + PAIRS, n_rows)) for start in range(0, n_rows, PAIRS)]
 
 
 def _random_signs(n: int, n_resamples: int, seed: int) -> np.ndarray:
@@ -211,36 +236,49 @@ def _reached(unit: np.ndarray, signs: np.ndarray, limit: np.ndarray, largest: np
     return own, joint
 
 
+def _least(result: MaxTResult) -> str:
+    """The smallest p-value that any values could have."""
+    return f"{1 / result.n_resamples:.2g}".removeprefix("0")
+
+
 class MaxT(Posthoc):
     """All pairs, or those with a control, by sign changes of whole datasets."""
 
     name = asked = "max-t"
     title = "Step-down max-T"
     key = "max_t"
-    always = False
     column = sort = "pvalue_max_t"
     head = "p (max-T)"
     summary = "changes signs of whole datasets and judges every pair by the largest statistic of all; holds α over all pairs"
     sources = ("Westfall & Young 1993", "Romano & Wolf 2005")
 
     def run(self, tested: Tested) -> MaxTResult:
-        return max_t(tested.flows, tested.control, tested.alpha, seed=tested.seed)
+        pairs = comb(tested.flows.shape[1], 2)
+        return max_t(tested.flows, tested.control, tested.alpha, max(999, min(RESAMPLES, MOST // pairs)), tested.seed)
 
     def pvalues(self, result: MaxTResult) -> pd.DataFrame:
         return result.pvalues
 
+    def possible(self, result: MaxTResult) -> str:
+        least = f"the smallest p-value is {_least(result)}"
+        if self.unable(result):
+            needed = f"It takes {datasets_needed(result.alpha)} datasets, however many methods there are"
+            return f"Changes of sign on {count(result.n_datasets, 'dataset')} cannot separate any pair: {least}. {needed}."
+        return f"Changes of sign on {result.n_datasets} datasets can separate any number of pairs: {least}."
+
     def unable(self, result: MaxTResult) -> str:
-        if result.smallest_pvalue <= result.alpha:
+        if 1 / result.n_resamples <= result.alpha:
             return ""
-        return f"changes of sign on {result.n_datasets} datasets give no p-value below {2 * 0.5**result.n_datasets:g}"
+        where = f"on {count(result.n_datasets, 'dataset')}, where no p-value lies below {_least(result)}"
+        return f"No pair can be separated {where}; it takes {datasets_needed(result.alpha)}."
 
     def wording(self, result: MaxTResult) -> str:
         return "step-down max-T"
 
     def sentence(self, result: MaxTResult) -> str:
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
-        how = "all of them" if result.exact else f"{result.n_resamples - 1:,} at random, seed {result.seed}"
-        return f"Step-down max-T over {pairs} by sign changes of whole datasets ({how})"
+        how = "all there are" if result.exact else f"{result.n_resamples - 1:,} random ones, seed {result.seed}"
+        return f"Step-down max-T over {pairs}, by changing the signs of whole datasets ({how})"
 
     def meaning(self, result: MaxTResult) -> str:
         return (

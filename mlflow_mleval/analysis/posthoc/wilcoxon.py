@@ -14,6 +14,7 @@ from scipy import special
 from mlflow_mleval.analysis.paired import CORRECTIONS, decided, named_pairs, pair_differences
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
+from mlflow_mleval.naming import count
 from mlflow_mleval.renamed import DIRECTION, renamed
 from mlflow_mleval.validation import one_of, probability
 
@@ -107,7 +108,7 @@ class Feasibility:
 @renamed(minimize=DIRECTION)
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame, direction: Direction = "max", correction: str = "holm", control: Hashable | None = None,
-    alternative: str = "two-sided", alpha: float = 0.05, decimals: int | None = None,
+    alternative: str = "two-sided", alpha: float = 0.05, decimals: int | None = None, gaps: bool = False,
 ) -> PairwiseResult:
     r"""Wilcoxon's signed-rank test of every pair of methods over datasets, exact with ties and zeros.
 
@@ -134,6 +135,8 @@ def wilcoxon_pairs(
         Family-wise significance level.
     decimals : int, optional
         Round the values to so many decimals first, where they were reported so.
+    gaps : bool
+        Whether cells may be empty: a pair then goes by the datasets on which both methods have a value.
 
     Raises
     ------
@@ -152,24 +155,16 @@ def wilcoxon_pairs(
     one_of(correction, "correction", CORRECTIONS)
     one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
-    frame, a, b, difference, noise = pair_differences(table, direction, control, decimals)
+    frame, a, b, difference, noise = pair_differences(table, direction, control, decimals, gaps)
     n, m = frame.shape
-    ranks, pattern = _signed_ranks(difference, noise)
-    plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
-    statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
     exact = n <= EXACT_DATASETS
-    tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
-    pvalue = np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail
-    mean = difference.mean(axis=1)
-    margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
-    median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(a)), np.nan)
-    ties = (difference == 0).sum(axis=1)
-    pairs = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": n, "n_zero": ties, "wins": (difference > 0).sum(axis=1), "ties": ties,
-        "losses": (difference < 0).sum(axis=1), "mean_difference": mean, "mean_low": mean - margin, "mean_high": mean + margin,
-        "median_difference": median, "median_low": low, "median_high": high, "effect_size": (plus - minus) / (n * (n + 1)),
-        "statistic": statistic / 2, **decided(pvalue, alpha, correction), "exact": exact,
-    })  # fmt: skip
+    there, where = np.unique(~np.isnan(difference), axis=0, return_inverse=True)
+    columns = pd.concat([  # pairs with values on the same datasets are tested together
+        _tested(difference[rows][:, kept], noise[kept], alpha, alternative, exact).set_axis(rows)
+        for i, kept in enumerate(there) if len(rows := np.flatnonzero(where.ravel() == i))
+    ]).sort_index()  # fmt: skip
+    corrected = decided(columns.pop("pvalue").to_numpy(), alpha, correction)
+    pairs = pd.DataFrame({**named_pairs(frame.columns, a, b), **columns, **corrected, "exact": exact})
     possible = feasibility(n, m, alpha, correction, control is not None, alternative)
     warnings = [] if possible.can_reject else [possible.message]
     if not exact:
@@ -178,6 +173,30 @@ def wilcoxon_pairs(
         table=pairs, correction=correction, alternative=alternative, alpha=alpha, n_datasets=n, n_methods=m,
         n_comparisons=len(pairs), control=control, methods=frame.columns.tolist(), warnings=tuple(warnings),
     )  # fmt: skip
+
+
+def _tested(difference: np.ndarray, noise: np.ndarray, alpha: float, alternative: str, exact: bool) -> pd.DataFrame:
+    """Columns of the result for pairs with values on the same datasets: pairs x datasets."""
+    n = difference.shape[1]
+    if n == 0:
+        unknown = ("mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high")
+        none = dict.fromkeys(("n", "n_zero", "wins", "ties", "losses"), 0) | dict.fromkeys(unknown, np.nan)
+        return pd.DataFrame(none | {"effect_size": 0.0, "statistic": 0.0, "pvalue": 1.0}, range(len(difference)))
+    ranks, pattern = _signed_ranks(difference, noise)
+    plus, minus = np.maximum(ranks, 0).sum(axis=1), np.maximum(-ranks, 0).sum(axis=1)
+    statistic = np.minimum(plus, minus) if alternative == "two-sided" else plus
+    tail = (_exact_tail if exact else _normal_tail)(pattern, minus if alternative == "greater" else statistic)
+    mean, margin = difference.mean(axis=1), np.nan
+    if n > 1:
+        margin = -special.stdtrit(n - 1, alpha / 2) * difference.std(axis=1, ddof=1) / np.sqrt(n)
+    median, low, high = _hodges_lehmann(difference, alpha) if exact else np.full((3, len(difference)), np.nan)
+    ties = (difference == 0).sum(axis=1)
+    return pd.DataFrame({
+        "n": n, "n_zero": ties, "wins": (difference > 0).sum(axis=1), "ties": ties, "losses": (difference < 0).sum(axis=1),
+        "mean_difference": mean, "mean_low": mean - margin, "mean_high": mean + margin, "median_difference": median,
+        "median_low": low, "median_high": high, "effect_size": (plus - minus) / (n * (n + 1)), "statistic": statistic / 2,
+        "pvalue": np.minimum(1.0, 2 * tail) if alternative == "two-sided" else tail,
+    })  # fmt: skip
 
 
 def _signed_ranks(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -332,7 +351,7 @@ class Wilcoxon(Posthoc):
     sources = ("Wilcoxon 1945", "Pratt 1959", "Benavoli et al. 2016")
 
     def run(self, tested: Tested) -> PairwiseResult:
-        return wilcoxon_pairs(tested.table, correction=tested.correction, control=tested.control, alpha=tested.alpha)
+        return wilcoxon_pairs(tested.table, correction=tested.correction, control=tested.control, alpha=tested.alpha, gaps=True)
 
     def pvalues(self, result: PairwiseResult) -> pd.DataFrame:
         return result.pvalues()
@@ -340,8 +359,21 @@ class Wilcoxon(Posthoc):
     def doubts(self, result: PairwiseResult) -> tuple[str, ...]:
         return tuple(text for text in result.warnings if text != result.feasibility.message)  # the verdict says that
 
+    def possible(self, result: PairwiseResult) -> str:
+        return f"By signed ranks, {result.feasibility.message}"
+
     def unable(self, result: PairwiseResult) -> str:
-        return "" if result.feasibility.can_reject else "pairwise signed-rank tests could not reject anything here"
+        found = result.feasibility
+        if found.can_reject:
+            return ""
+        correction = f" with {CORRECTIONS[result.correction]}" if found.n_comparisons > 1 else ""
+        tests = "Pairwise signed-rank tests" if result.control is None else "Signed-rank tests against the control"
+        design = f"with {count(found.n_methods, 'method')} on " if found.n_methods > 2 else "on "
+        fewer = f" or at most {count(found.max_methods, 'method')}" if found.max_methods else ""
+        return (
+            f"{tests}{correction} cannot reject anything {design}{count(found.n_datasets, 'dataset')}; "
+            f"{count(found.datasets_needed, 'dataset')}{fewer} would be needed."
+        )
 
     def wording(self, result: PairwiseResult) -> str:
         return self.title if result.n_comparisons == 1 else f"{self.title}, {CORRECTIONS[result.correction]}"

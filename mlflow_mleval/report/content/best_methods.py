@@ -11,7 +11,7 @@ from mlflow_mleval.report.document import PAGE, Text, note
 MOST = 200
 _TABLES = (
     "promethee.DATASET.incomparable", "stability.acceptability.shares", "stability.leave_one_out.ranks",
-    "stability.leave_one_out.reversals", "pairwise.pairs", "beyond.ranks.pairs",
+    "stability.leave_one_out.reversals", "pairwise.pairs",
 )  # fmt: skip
 
 

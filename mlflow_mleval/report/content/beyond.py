@@ -1,4 +1,4 @@
-"""Beyond p-values: how probable a difference that matters is, which ranks are possible, and what it would take to know."""
+"""Beyond p-values: how probable a difference that matters is, and what it would take to know."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,6 @@ from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.best_methods import best, rows_among
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
 from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, decimals, joined, name, names, pvalues
@@ -24,13 +23,13 @@ PAIRS, TABLES = 500, 12
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {
-    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "ranks": "Possible ranks",
+    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning",
     "bootstrap": "Ranks over folds drawn again",
 }  # fmt: skip
 
 
 def section(c: Comparison, depth: int = PAGE) -> Section | None:
-    """Probabilities, possible ranks and planning; nothing where no rope was given. The sentences and doubts lie at `depth`."""
+    """Probabilities and planning; nothing where no rope was given. The sentences and doubts lie at `depth`."""
     found = c.beyond
     if found is None:
         return None
@@ -38,7 +37,7 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
     if found.bayes is not None and found.plan is not None:
         blocks.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
-    if found.ranks is not None or found.bootstrap is not None:
+    if found.bootstrap is not None:
         blocks.append(ranks_table(found))
     words = [(word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()]
     blocks += [*_over_folds(c), Terms(words, doc.WORDS)]
@@ -110,30 +109,22 @@ def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: 
 
 
 def ranks_table(found: BeyondPvalues) -> Table:
-    """The ranks that the data allow, by method: over datasets, and where there are folds when they are drawn again."""
-    methods = (found.bootstrap if found.ranks is None else found.ranks).table.index
-    columns = [names("method", methods)]
-    if found.ranks is not None:
-        t = found.ranks.table
-        note = f"Possible ranks: by mean rank, for all methods at once with confidence {1 - found.ranks.alpha:g}."
-        columns += [decimals("mean rank", t["mean"], 2), Column("possible ranks", _ranges(t), note=note)]
-    if found.bootstrap is not None:
-        t = found.bootstrap.table.reindex(methods)
-        note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
-        columns += [Column("ranks over folds", _ranges(t), note=note), Column("first in", [*map(_probability, t["p_best"])])]
-    return Table(columns, title="Ranks that the data allow", things="methods", depth=PAGE)
+    """The ranks of each method when the folds are drawn again."""
+    t = found.bootstrap.table
+    note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
+    columns = [
+        names("method", t.index), decimals("mean rank", t["mean_rank"], 2), Column("ranks over folds", _ranges(t), note=note),
+        Column("first in", [*map(_probability, t["p_best"])]),
+    ]  # fmt: skip
+    return Table(columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE)
 
 
 def data(c: Comparison) -> dict[str, Any]:
     if c.beyond is None:
         return {"beyond": None}
-    found, ranks, bootstrap = c.beyond, c.beyond.ranks, c.beyond.bootstrap
+    found, bootstrap = c.beyond, c.beyond.bootstrap
     return {"beyond": {
         **doc.named(found, "rope", "methods"), "sentences": sentences(c), **doc.named(found, "bayes", "equivalence", "plan"),
-        "ranks": ranks and {
-            "table": ranks.table.rename_axis("method").reset_index(),
-            "pairs": rows_among(ranks.pairs, best(c)), **doc.named(ranks, "alpha", "best", "n_draws", "exact", "seed"),
-        },
         "bootstrap": bootstrap and {
             "table": bootstrap.table.rename_axis("method").reset_index(),
             "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},

@@ -45,8 +45,10 @@ def data(c: Comparison) -> dict[str, Any]:
         **doc.named(test, "correction", "alternative", "alpha", "n_comparisons", "control", "significant_pairs"),
         "pairs": rows_among(c.pairs, best(c)), "warnings": test.warnings,
     }  # fmt: skip
+    keys = ("alpha", "n_comparisons", "control", "exact", "n_resamples", "seed", "significant_pairs", "warnings")
+    max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques")
-    return {"friedman": c.friedman, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
+    return {"friedman": c.friedman, "max_t": max_t, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
@@ -62,20 +64,21 @@ def pairs_verdict(c: Comparison) -> list[Sentence]:
     >>> from mlflow_mleval.study import Study
     >>> frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
     >>> plain(pairs_verdict(compare(Study.from_frame(frame)))[-1].text)
-    'The evidence separates none of 1 pair (Nemenyi, critical difference 1.39, α = .05).'
+    'The evidence separates none of 1 pair (step-down max-T, α = .05).'
     """
     if c.deciding is None:
         return [Sentence(c.decision, ("absent", "decision")), *by_fold(c)]
-    possible = Sentence(f"By signed ranks, {c.feasibility.message}", ("feasibility",))
+    said = c.deciding.test.possible(c.deciding.result)
+    possible = [Sentence(said, (c.deciding.test.key,))] if said else []
     if not c.letters_apply:
-        return [possible, *(s for s in verdict(c) if "separated" in s.rests_on), *by_fold(c)]
+        return [*possible, *(s for s in verdict(c) if "separated" in s.rests_on), *by_fold(c)]
     total = count(len(c.order) * (len(c.order) - 1) // 2, "pair")
     pairs = [f"{listed([better])} above {listed([worse])}" for better, worse in c.separated[:SHOWN]]
     more = f" and {len(c.separated) - SHOWN:,} more" if len(c.separated) > SHOWN else ""
     found = f"separates {len(c.separated):,} of {total}: {', '.join(pairs)}{more}" if pairs else f"separates none of {total}"
     apart = Sentence(f"The evidence {found} ({deciding_test(c)}).", ("separated", "decides"))
     groups = [Sentence(describe_cliques(c.cliques, c.order), ("cliques", "separated"))] if pairs else []
-    return [possible, apart, *groups, *by_fold(c)]
+    return [*possible, apart, *groups, *by_fold(c)]
 
 
 def omnibus(c: Comparison) -> list[str]:
@@ -168,31 +171,36 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
     what = _what(c)
     if c.on != FUSED and c.study.directions[c.on] == "min":
         what += " with its sign turned"
+    reverse = {(worse, better) for better, worse in c.separated}
     apart = [
-        "yes" + (", reversed" if effect < 0 and not deciding.by_mean_ranks else "") + (f" {NOT_TRUSTED}" if doubt else "")
-        if separated else ""
-        for separated, effect, doubt in zip(shown["separated"], shown["effect_size"], shown["doubts"], strict=True)
+        "yes" + (", reversed" if pair in reverse else "") + (f" {NOT_TRUSTED}" if doubt else "") if separated else ""
+        for separated, doubt, pair in zip(
+            shown["separated"], shown["doubts"], zip(shown["method_a"], shown["method_b"], strict=True), strict=True
+        )
     ]
     reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
     untrusted = f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
     single = test.correction == "none" or test.n_comparisons == 1
-    wilcoxon = f"p: Wilcoxon's signed ranks over {test.n_datasets} datasets"
-    wilcoxon += "." if single else f", plain and corrected for {test.n_comparisons} comparisons."
-    heads = {"pvalue_corrected": "p" if single else f"p ({test.correction})"}
+    wilcoxon = "Wilcoxon: signed ranks" + ("." if single else f", plain and corrected for {test.n_comparisons} comparisons.")
+    heads = {"pvalue_corrected": "p (Wilcoxon)" if single else f"p ({test.correction})"}
+    tests = sorted(c.posthoc, key=lambda m: m.test is not deciding)
     decided = [
-        doc.pvalues(heads.get(m.test.column, m.test.head), shown[m.test.column], keep=4,
+        doc.pvalues(heads.get(m.test.column, m.test.head), shown[m.test.column], keep=9 if m.test is deciding else 2 - (i > 1),
                     note=wilcoxon if m.test.column == "pvalue_corrected" else "")
-        for m in sorted(c.posthoc, key=lambda m: m.test is not deciding)
+        for i, m in enumerate(tests)
     ]  # fmt: skip
-    plain = [] if single else [doc.pvalues("p", shown["pvalue"], keep=1)]
+    plain = [] if single else [doc.pvalues("p (signed ranks)", shown["pvalue"], keep=1)]
     counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]
+    gaps = shown["n"].min() < len(c.ranks)
     columns = [
         *doc.pair(shown),
-        Column("mean difference", with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()), keep=2,
+        Column("mean difference", with_intervals(shown[["mean_difference", "mean_low", "mean_high"]].to_numpy()), keep=4,
                note=f"Mean difference: of {what}, with its {100 * (1 - test.alpha):g}% interval; positive where the first is "
                "better."),
+        decided[0],
         Column("separated", apart, "<", note=f"Separated: by {deciding_test(c)}.{untrusted}"),
-        *decided, *plain, Column("won/tied/lost", counts, keep=3),
+        *([Column("datasets", shown["n"].map(str).tolist(), keep=3, note="Datasets: on which both finished.")] if gaps else []),
+        Column("won/tied/lost", counts, keep=3), *decided[1:], *plain,
     ]  # fmt: skip
     title = "Every method against the control" if c.options["control"] is not None else "All pairs" if folded else ""
     return Table(columns, len(c.pairs), title, "Pairs of methods", key="pairs", things="pairs", folded=folded, depth=depth)

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.paired import CORRECTIONS
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import told
 from mlflow_mleval.report.content.definitions import definitions
-from mlflow_mleval.report.content.verdict import CORRECTIONS, PREFERENCES, verdict
+from mlflow_mleval.report.content.verdict import PREFERENCES, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, Beside, Column, Section, Sentence, Table, Terms, Text, listed, name
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import level, number
@@ -84,7 +85,7 @@ def _choices(c: Comparison) -> list[tuple[str, str]]:
         ("missing results", f"{glossary('policies')[o['missing']]} (policy {o['missing']})"),
         ("significance level", f"α = {level(o['alpha'])}"),
         ("deciding test", c.decision),
-        ("correction", CORRECTIONS[o["correction"]]),
+        ("correction of signed ranks", CORRECTIONS[o["correction"]]),
         ("ties of ranks", glossary("ties")[o["ties"]]),
         ("control", name(o["control"]) if o["control"] is not None else "none: all pairs"),
         ("redundant above", f"{o['threshold']:g} (absolute correlation)"),

@@ -63,10 +63,7 @@ def _ranking(c: Comparison) -> Table:
     columns = [
         Column("#", shown["position"].astype(str).tolist()),
         doc.names("method", methods),
-        Column("mean rank" if several else "rank", mean, note="Rank 1 is best." if _allowed(c) or not several else (
-            "Rank 1 is best. Mean ranks depend on each other and have no interval of their own; the report says which ranks the "
-            "datasets allow."
-        )),
+        Column("mean rank" if several else "rank", mean, note="Rank 1 is best."),
         *(_spans(c, shown) if several else []),
     ]  # fmt: skip
     values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
@@ -87,21 +84,14 @@ def _ranking(c: Comparison) -> Table:
     return Table(columns, len(c.ranking), caption=caption, key="ranking", things="methods", first=True, depth=ALWAYS, most=15)
 
 
-def _allowed(c: Comparison) -> Any:
-    """The ranks that the data allow, where they were computed."""
-    return c.beyond.ranks if c.beyond is not None else None
-
-
 def _spans(c: Comparison, shown: pd.DataFrame) -> list[Column]:
     columns = []
-    if (sure := _allowed(c)) is not None:
-        allowed = sure.table.loc[shown["method"], ["low", "high"]].itertuples(index=False)
-        note = f"Possible: ranks of the mean that the datasets allow, for all methods at once with confidence {1 - sure.alpha:g}."
-        cells = [f"{low}–{high}" if low < high else str(low) for low, high in allowed]
-        columns.append(Column("possible", cells, keep=2, note=note))
+    if c.letters_apply:
+        cells = [f"{low}–{high}" if low < high else str(low) for low, high in zip(shown["low"], shown["high"], strict=True)]
+        columns.append(Column("possible", cells, keep=2, note="Possible: ranks that the separated pairs leave."))
     span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
     cells = [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span]
-    return [*columns, Column("best–worst", cells, keep=2)]
+    return [*columns, Column("best–worst", cells, keep=1)]
 
 
 def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:

@@ -18,7 +18,6 @@ from mlflow_mleval.report.numerals import fixed, level, number, percent, pvalue
 PREFERENCES = {
     "usual": "usual", "u_shape": "U-shape", "v_shape": "V-shape", "level": "level", "linear": "linear", "gaussian": "Gaussian",
 }
-CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
 
 
 def section(c: Comparison) -> Section:
@@ -46,8 +45,8 @@ def verdict(c: Comparison) -> list[Sentence]:
     >>> for sentence in verdict(compare(Study.from_frame(frame))):
     ...     print(plain(sentence.text))
     b leads the fused ranking of 2 methods over 2 datasets (mean rank 1.00; 1 measure, V-shape preference).
-    The evidence does not separate it from a (Nemenyi, critical difference 1.39, α = .05).
-    Pairwise signed-rank tests cannot reject anything on 2 datasets; 6 datasets would be needed.
+    The evidence does not separate it from a (step-down max-T, α = .05).
+    No pair can be separated on 2 datasets, where no p-value lies below .5; it takes 6.
     """
     untested = "Tests over datasets need more than one, so that none says whether it would lead on others, too."
     tested = [Sentence(untested, ("absent", "study.datasets"))] if c.deciding is None else (
@@ -173,6 +172,7 @@ def _apart(c: Comparison, leader: str, them: str) -> str:
         return f"does not separate {either} from {_everyone(others) if len(others) == 1 else 'any other method'}"
     if len(behind) == len(others):
         whom = _everyone(others)
+        them = "each" if them == "both" and len(others) == 2 else them
     elif len(behind) <= SHOWN:
         whom = f"{listed(behind)} only"
     elif len(rest) <= SHOWN and not above:
@@ -202,16 +202,9 @@ def _overall(c: Comparison) -> list[Sentence]:
 
 
 def _feasible(c: Comparison) -> list[Sentence]:
-    """Why the pairwise tests could not speak, and what they would need."""
-    possible = c.feasibility
-    if possible is None or possible.can_reject:
-        return []
-    correction = f" with {CORRECTIONS[c.options['correction']]}" if possible.n_comparisons > 1 else ""
-    tests = "Pairwise signed-rank tests" if c.options["control"] is None else "Signed-rank tests against the control"
-    design = f"with {count(possible.n_methods, 'method')} on " if possible.n_methods > 2 else "on "
-    fewer = f" or at most {count(possible.max_methods, 'method')}" if possible.max_methods else ""
-    vain = f"{tests}{correction} cannot reject anything {design}{count(possible.n_datasets, 'dataset')}"
-    return [Sentence(f"{vain}; {count(possible.datasets_needed, 'dataset')}{fewer} would be needed.", ("feasibility",))]
+    """Why the deciding test could not separate any pair, whatever the values, and what it would need."""
+    unable = c.deciding.test.unable(c.deciding.result)
+    return [Sentence(unable, (c.deciding.test.key,))] if unable else []
 
 
 def _fused(c: Comparison) -> Sentence:
@@ -231,7 +224,8 @@ def _left_out(c: Comparison) -> list[Sentence]:
     if c.study.filled:
         total = len(c.study.datasets) * len(c.study.methods)
         verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
-        parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset")
+        where = "" if c.options["missing_is_failure"] or c.deciding is None else " in the ranking"
+        parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset{where}")
     kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "unasked")
     if kinds:
         verb = "was" if sum(kinds.values()) == 1 else "were"
