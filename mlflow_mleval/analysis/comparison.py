@@ -19,6 +19,8 @@ from mlflow_mleval.analysis import stability as st
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.cliques import grouped
+from mlflow_mleval.analysis.datasets_and_folds import NextDataset
+from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
@@ -310,6 +312,22 @@ class Comparison(Reported):
         long = values.melt(["dataset", "method"], var_name="measure", value_name="value")
         return long[["measure", "dataset", "method", "value"]]
 
+    # ---- the next dataset ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def next_dataset(self) -> NextDataset | None:
+        """The hierarchical correlated t test on folds or repeats, of the measure tested, or the two of most weight.
+
+        None where fewer than two datasets have any, or where it was not asked for. Computed when first asked for.
+        """
+        if not self.options["next_dataset"]:
+            return None
+        weights = self.fusion.weights.mean().sort_values(ascending=False, kind="stable")
+        measures = [self.on] if self.on != FUSED else weights.index.tolist()
+        over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
+        choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
+        return over_next(self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over)
+
     # ---- stability -------------------------------------------------------------------------------------------------------
 
     @property
@@ -332,6 +350,7 @@ def compare(
     correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
     max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
     over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
+    next_dataset: bool = True,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -369,6 +388,8 @@ def compare(
     rope : float, optional
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
+    next_dataset : bool
+        Whether to test by the hierarchical model, where two datasets have folds or repeats.
 
     Raises
     ------
@@ -432,7 +453,7 @@ def compare(
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
         "control": control, "missing_is_failure": missing_is_failure, "threshold": max_correlation, "n_draws": n_resamples,
-        "seed": seed, "rope": rope, "over_folds": dict(over_folds or {}),
+        "seed": seed, "rope": rope, "over_folds": dict(over_folds or {}), "next_dataset": next_dataset,
     }
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),

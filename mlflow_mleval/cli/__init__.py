@@ -121,7 +121,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
       mleval rank -n mystudy --missing worst --preference usual --output json
     """
     chosen = opt.chosen_format(format, filename)
-    comparison = _compare(choices, quiet)
+    comparison = _compare(choices, quiet, next_dataset=False)
     _render(comparison, "ranking", chosen, filename, quiet)
     _gate(comparison.separated, require_significant)
 
@@ -237,7 +237,7 @@ def _study(choices: dict[str, Any], quiet: bool) -> Any:
     return excluded_in_flags(load_study(**arguments(choices, *_STUDY)))
 
 
-def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> Any:
+def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True) -> Any:
     from mlflow_mleval.analysis.comparison import compare as run
     from mlflow_mleval.errors import NoRunsError
     from mlflow_mleval.tracking.read_profiles import profiles_of
@@ -253,7 +253,7 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False) -> A
     if stability:
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
-    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles)
+    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles, next_dataset=next_dataset)
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:

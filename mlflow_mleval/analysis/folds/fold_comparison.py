@@ -271,7 +271,7 @@ def compare_folds(
     names = _measures_of(frame, measures)
     frame = _with_rates(frame, names)[names].astype(float)
     asked = study.values.loc[dataset].index if methods is None else []
-    kept, excluded, labels = _same_folds(frame, dataset, asked)
+    kept, excluded, labels = common_folds(frame, dataset, asked)
     frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
     values = frame.to_numpy().reshape(len(kept), len(labels), len(names))
     runs = runs_of(study.runs, dataset, kept)
@@ -368,8 +368,8 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def _same_folds(
-    frame: pd.DataFrame, dataset: str, asked: Iterable[str]
+def common_folds(
+    frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()
 ) -> tuple[list[str], tuple[Excluded, ...], list[object]]:
     """The methods with every value on the most common folds, those without (`asked` for, too) and why, and these folds."""
     found = {name: frozenset(rows.index.get_level_values(1)) for name, rows in frame.groupby(level=0, sort=False)}

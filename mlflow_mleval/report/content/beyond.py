@@ -94,10 +94,10 @@ def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: 
         Column("decided", [f"{DECISIONS[d]} {NOT_TRUSTED}" if few else DECISIONS[d] for d in shown["decision"]], "<",
                note=f"Decided: what reaches {bayes.credible_level:g}; not corrected for the number of pairs."
                + (f" {NOT_TRUSTED}: so few datasets hardly outweigh the prior." if few else "")),
-        Column("P first", [*map(_probability, shown["p_a"])], keep=3,
+        Column("P first", [*map(probability, shown["p_a"])], keep=3,
                note=f"P: probability that the first is better by more than {number(bayes.rope)}, that neither or the second is."),
-        Column("P same", [*map(_probability, shown["p_equivalent"])], keep=3),
-        Column("P second", [*map(_probability, shown["p_b"])], keep=3),
+        Column("P same", [*map(probability, shown["p_equivalent"])], keep=3),
+        Column("P second", [*map(probability, shown["p_b"])], keep=3),
         *([pvalues("equivalent p", shown["equivalence_p"], keep=1,
                    note="Equivalent p: two one-sided tests, corrected for the number of pairs.")] if found.equivalence else []),
         Column(f"{planned.over} needed", [*map(_needed, shown["needed"], shown["needed_low"], shown["needed_high"])], "<", keep=2,
@@ -114,7 +114,7 @@ def ranks_table(found: BeyondPvalues) -> Table:
     note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
     columns = [
         names("method", t.index), decimals("mean rank", t["mean_rank"], 2), Column("ranks over folds", _ranges(t), note=note),
-        Column("first in", [*map(_probability, t["p_best"])]),
+        Column("first in", [*map(probability, t["p_best"])]),
     ]  # fmt: skip
     return Table(columns, title="Ranks when the folds are drawn again", things="methods", depth=PAGE)
 
@@ -134,10 +134,10 @@ def data(c: Comparison) -> dict[str, Any]:
     }}  # fmt: skip
 
 
-def _probability(p: float) -> str:
+def probability(p: float) -> str:
     """A probability to read, never all or nothing.
 
-    >>> [_probability(p) for p in (0.9999, 0.256, 0.0004)]
+    >>> [probability(p) for p in (0.9999, 0.256, 0.0004)]
     ['>.99', '.26', '<.01']
     """
     if not np.isfinite(p):

@@ -8,14 +8,25 @@ import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
-from mlflow_mleval.report.content import best_methods, beyond, differences, doubts, folds, profiles, provenance, verdict
+from mlflow_mleval.report.content import (
+    best_methods,
+    beyond,
+    differences,
+    doubts,
+    folds,
+    next_dataset,
+    profiles,
+    provenance,
+    verdict,
+)  # fmt: skip
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
 from mlflow_mleval.report.numerals import level
 
 #: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
 #: `frames(c)`, what CSV files hold.
 _TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
-    "verdict", "doubts", "ranking", "differences", "folds", "profiles", "beyond", "measures", "sensitivity", "provenance",
+    "verdict", "doubts", "ranking", "differences", "next_dataset", "folds", "profiles", "beyond", "measures", "sensitivity",
+    "provenance",
 )]  # fmt: skip
 PARTS = ("report", "ranking", "pairs")
 
@@ -29,11 +40,11 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     if what == "pairs":
         said = differences.pairs_verdict(c)
         answer = Section("verdict", "Verdict", [Text([s.text for s in said], role="lead", depth=ALWAYS)])
-        parts = [doubts.section(c), differences.section(c, ALWAYS), beyond.section(c, ALWAYS)]
+        parts = [doubts.section(c), differences.section(c, ALWAYS), next_dataset.section(c, ALWAYS), beyond.section(c, ALWAYS)]
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, profiles)]
+        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, profiles, next_dataset)]
         sections, title = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)], title_of(c)
     return Document(
         title, [section for section in sections if section is not None], about=_about(c, made_by), time=provenance.when(made_by),

@@ -1,0 +1,178 @@
+"""Would a method be better on the next dataset? The hierarchical correlated t test on the folds or repeats of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mlflow_mleval.analysis.better_first import better_first
+from mlflow_mleval.analysis.folds.fold_comparison import common_folds
+from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of
+from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
+from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.naming import some
+from mlflow_mleval.study import Study
+
+#: Of accuracies, the paper takes differences up to a hundredth as too small to matter.
+ROPE = 0.01
+#: Of more methods than this only the best so many are compared, on so many measures, with so many posterior draws.
+MOST, MEASURES_AT_MOST, DRAWS = 8, 2, 8_000
+
+
+@dataclass(frozen=True)
+class NextDataset:
+    """What the folds or repeats of several datasets say about the next one.
+
+    Attributes
+    ----------
+    over : "folds" or "repeats".
+    pairs : By measure: every pair of methods.
+    ropes : By measure, in its units.
+    ropes_from : By measure, in words: where that comes from.
+    rho : By dataset: the correlation that was assumed.
+    methods : That were compared: the best ones, if there are many.
+    absent : By dataset: why it is not in it.
+    notes : What a reader must know of the folds.
+    """
+
+    over: str
+    pairs: Mapping[str, HierarchicalPairs]
+    ropes: Mapping[str, float]
+    ropes_from: Mapping[str, str]
+    rho: Mapping[str, float]
+    methods: list[str]
+    absent: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def doubts(self) -> list[str]:
+        """The notes, what the posterior draws warn of, each once, and what was left out."""
+        said = [*self.notes, *(text for found in self.pairs.values() for text in found.warnings)]
+        return [*dict.fromkeys(said), *(f"{dataset} is left out: {why}" for dataset, why in self.absent.items())]
+
+    def pair(self, measure: str, a: str, b: str) -> pd.Series | None:
+        """The row of `pairs` with a as the first method, None where the two were not compared."""
+        table = self.pairs[measure].table
+        same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+        if same.empty or a == b:
+            return None
+        return _turned(same, np.array([same["method_a"].iloc[0] != a])).iloc[0]
+
+    def table(self, measure: str, order: Sequence[str]) -> pd.DataFrame:
+        """The rows of `pairs`, the better method by `order` first, in that order."""
+        place = {method: i for i, method in enumerate(order)}
+        table = self.pairs[measure].table
+        table = _turned(table, (table["method_a"].map(place) > table["method_b"].map(place)).to_numpy())
+        keys = pd.DataFrame({"a": table["method_a"].map(place), "b": table["method_b"].map(place)})
+        return table.loc[keys.sort_values(["a", "b"]).index].reset_index(drop=True)
+
+    def by_dataset(self, measure: str, a: str, b: str) -> pd.DataFrame:
+        """Raw and shrunken differences a minus b by dataset: n, mean, shrunken, low, high."""
+        table = self.pairs[measure].shrunken
+        same = table[table["method_a"].isin([a, b]) & table["method_b"].isin([a, b])]
+        return _turned(same, (same["method_a"] != a).to_numpy()).set_index("dataset")[["n", "mean", "shrunken", "low", "high"]]
+
+
+def _turned(table: pd.DataFrame, turned: np.ndarray) -> pd.DataFrame:
+    swap = [("p_better", "p_worse"), ("share_better", "share_worse"), ("low", "high")]
+    negate = ["mean_difference", "mean", "shrunken", "low", "high"]
+    return better_first(table, turned, swap=[pair for pair in swap if pair[0] in table], negate=[n for n in negate if n in table])
+
+
+def next_dataset(
+    study: Study, measures: Sequence[str], order: Sequence[str], *, rope: float | None = None, in_units: bool = False,
+    protocol: str | None = None, ratio: float | None = None, alpha: float = 0.05, seed: int = 0,
+) -> NextDataset | None:
+    """The hierarchical correlated t test of the best methods on the folds, else the repeats, of every dataset.
+
+    None where fewer than two datasets have any. `order` has the methods, best first. The rope is a share of each measure's range
+    (a hundredth if None; of its mean size where it has no bounds), or, `in_units`, a difference of the measure.
+    """
+    over, values = ("folds", study.folds) if study.folds is not None else ("repeats", getattr(study, "repeats", None))
+    if values is None:
+        return None
+    shown = list(order[:MOST])
+    values = values[values.index.get_level_values(1).isin(shown)]
+    measures = [m for m in measures if m in values.columns][:MEASURES_AT_MOST]
+    tables: dict[str, dict[str, pd.DataFrame]] = {m: {} for m in measures}
+    absent, rho, notes = {}, {}, []
+    for dataset in study.datasets:
+        if dataset not in values.index.get_level_values(0):
+            absent[dataset] = f"no run on it has {over}"
+            continue
+        frame = values.xs(dataset, level=0)[measures]
+        try:
+            if over == "folds":
+                frame, rho[dataset], said = _folds(study, frame, dataset, protocol, ratio)
+                notes += said
+            else:
+                frame, rho[dataset] = _repeats(frame), 0.0
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = str(error).rstrip(".")
+            continue
+        for measure in measures:
+            tables[measure][dataset] = frame[measure].unstack(level=0)
+    if len(rho) < 2 or not measures:
+        return None
+    ropes = {m: _rope(m, study, rope, in_units) for m in measures}
+    try:
+        pairs = hierarchical_pairs(
+            tables, rho=rho, ropes={m: size for m, (size, _) in ropes.items()}, directions=study.directions,
+            credible_level=1 - alpha, n_resamples=DRAWS, seed=seed,
+        )  # fmt: skip
+    except ValueError:
+        return None
+    if len(order) > MOST:
+        notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
+    return NextDataset(
+        over, pairs, {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}, rho, shown, absent,
+        tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
+
+
+def _folds(
+    study: Study, frame: pd.DataFrame, dataset: str, protocol: str | None, ratio: float | None
+) -> tuple[pd.DataFrame, float, list[str]]:
+    """Values of the methods with the same folds of the same split, their correlation, and notes."""
+    kept, excluded, labels = common_folds(frame, dataset)
+    runs = runs_of(study.runs, dataset, kept)
+    notes = [f"On {dataset}, {e.name} {e.reason}." for e in excluded]
+    if "split_digest" in runs:
+        digest = runs["split_digest"].fillna("").reindex(kept, fill_value="")
+        most = digest[digest != ""].mode()
+        if gone := [m for m in kept if digest[m] not in ("", *most[:1])]:
+            kept = [m for m in kept if m not in gone]
+            notes.append(f"On {dataset}, {some(gone)} had another split and are left out.")
+    if len(kept) < 2:
+        raise ValueError("no two methods had the same split")
+    how = recorded_protocol(runs, len(labels), protocol, ratio)[0]
+    correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
+    return frame.loc[pd.MultiIndex.from_product([kept, labels])], correlation, notes
+
+
+def _repeats(frame: pd.DataFrame) -> pd.DataFrame:
+    """As many repeats of every method as the one with fewest has: they are independent, and any two make a pair."""
+    whole = frame.dropna()
+    whole = whole.set_axis(pd.MultiIndex.from_arrays(
+        [whole.index.get_level_values(0), whole.groupby(level=0, sort=False).cumcount()]
+    ))  # fmt: skip
+    sizes = whole.groupby(level=0, sort=False).size()
+    kept = sizes[sizes > 1]
+    if len(kept) < 2:
+        raise ValueError("fewer than two methods have repeats on it")
+    return whole.loc[pd.MultiIndex.from_product([kept.index, range(kept.min())])]
+
+
+def _rope(measure: str, study: Study, rope: float | None, in_units: bool) -> tuple[float, str]:
+    """The largest difference that does not matter, in units of the measure, and where it comes from."""
+    share = ROPE if rope is None else rope
+    if in_units and rope is not None:
+        return rope, "as given"
+    low, high = MEASURES[measure].range if measure in MEASURES else (-np.inf, np.inf)
+    if np.isfinite(high - low):
+        return share * (high - low), f"{100 * share:g}% of its range"
+    return share * float(study.values[measure].abs().mean()), f"{100 * share:g}% of its mean size, for it has no bounds"

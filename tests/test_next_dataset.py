@@ -1,0 +1,93 @@
+"""What the folds or repeats of several datasets say about the next one: in the comparison, the report, its JSON and CSV."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from fold_cases import fold_study
+from report_cases import render
+
+from mlflow_mleval.analysis import datasets_and_folds as module
+from mlflow_mleval.analysis.comparison import compare
+from mlflow_mleval.analysis.datasets_and_folds import next_dataset
+from mlflow_mleval.study import Study
+
+DATASETS = ("birds", "flags", "scene", "yeast")
+KNOWN = {"split_digest": "abc", "n_train": 90, "n_test": 10}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "DRAWS", 2_000)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(fold_study({"BR": (0.0, 0.0), "CC": (0.0, 0.0), "LP": (0.06, 0.06)}, datasets=DATASETS, **KNOWN))
+
+
+def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(found):
+    told = found.next_dataset
+    assert told.over == "folds" and told.rho == dict.fromkeys(DATASETS, pytest.approx(0.1))
+    for measure in ("precision", "recall"):
+        assert told.pair(measure, "LP", "BR").p_better > 0.9 and told.pair(measure, "BR", "LP").p_worse > 0.9
+        assert told.pair(measure, "BR", "CC").p_equivalent > 0.4
+        rows = told.by_dataset(measure, "LP", "BR")
+        assert list(rows.index) == list(DATASETS) and (rows["shrunken"].std() < rows["mean"].std())
+        assert told.by_dataset(measure, "BR", "LP")["mean"].to_numpy() == pytest.approx(-rows["mean"].to_numpy())
+
+
+def test_the_report_says_it_in_every_format(found):
+    sentence = "On the next dataset LP is better than"
+    page = render(found, "html")
+    assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
+    assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
+    record = found.report().to_dict()["next_dataset"]
+    assert record["ropes"] == {"precision": 0.01, "recall": 0.01} and record["ropes_from"]["recall"] == "1% of its range"
+    assert {"p_better", "share_better", "rhat", "effective_sample_size"} <= set(record["pairs"]["recall"]["table"][0])
+    assert len(found.report().frames()["next_dataset_shrunken"]) == 2 * 3 * 4
+    assert "Corani" in page
+
+
+def test_a_ranking_and_studies_on_one_dataset_have_none(found):
+    assert compare(found.study, next_dataset=False).report().to_dict()["next_dataset"] is None
+    assert compare(found.study.select(datasets=["birds"])).next_dataset is None
+    assert "next_dataset" not in render(found, "html", "ranking")
+
+
+def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tested():
+    shifts = {"BR": (0.0,), "LP": (0.06,)}
+    study = fold_study(shifts, measures=("matthews",), datasets=DATASETS, **KNOWN)
+    assert next_dataset(study, ["matthews"], ["BR", "LP"]).ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
+    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {"matthews": 0.3}
+    other = fold_study(shifts, measures=("latency",), datasets=DATASETS, **KNOWN)
+    told = next_dataset(other, ["latency"], ["BR", "LP"])
+    assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1) and "no bounds" in told.ropes_from["latency"]
+
+
+def test_what_is_left_out_is_told():
+    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS, **KNOWN)
+    runs = study.runs.copy()
+    runs.loc[(runs["dataset"] == "birds") & (runs["method"] == "CC"), "split_digest"] = "other"
+    folds = study.folds.drop(index="yeast")
+    told = next_dataset(replace(study, runs=runs, folds=folds), ["recall"], ["LP", "BR", "CC"])
+    assert any("On birds, CC had another split" in text for text in told.doubts)
+    assert "yeast is left out: no run on it has folds" in told.doubts
+    assert told.pairs["recall"].table["n"].tolist() == [3, 2, 2]
+
+
+def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([DATASETS, ["BR", "LP"], range(4)], names=["dataset", "method", "repeat"])
+    repeats = pd.DataFrame({"f1": rng.normal(0.6, 0.01, len(index)) + 0.05 * (index.get_level_values(1) == "LP")}, index)
+    repeats = repeats.drop(index=("birds", "LP", 3))
+    frame = repeats.groupby(level=[0, 1]).mean()
+    study = Study(frame, {"f1": "max"})
+    object.__setattr__(study, "repeats", repeats)
+    told = next_dataset(study, ["f1"], ["LP", "BR"])
+    assert told.over == "repeats" and set(told.rho.values()) == {0.0}
+    assert told.by_dataset("f1", "LP", "BR")["n"].tolist() == [3, 4, 4, 4]
+    assert told.pair("f1", "LP", "BR").p_better > 0.8
