@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class MlevalError(Exception):
     """Base of every error that a user can fix; the CLI prints its text as one line and exits with 1."""
@@ -13,6 +16,23 @@ class NoRunsError(MlevalError):
 
 class IncomparableRunsError(MlevalError):
     """The runs cannot be put into one table: mixed conventions, no measure in common, one method only."""
+
+
+class CandidatesError(IncomparableRunsError):
+    """Runs of one method on one dataset differ in more than their seed; `ways` says what can be done about it.
+
+    Attributes
+    ----------
+    text : str
+        What is the matter.
+    ways : sequence of (str, dict)
+        What it does, and the arguments of `load_study` to add.
+    """
+
+    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        self.text, self.ways = text, ways
+        choices = (f"{', '.join(f'`{name}={value!r}`' for name, value in options.items())} to {what}" for what, options in ways)
+        super().__init__(f"{text} Choose: {'; '.join(choices)}.")
 
 
 class MissingResultsError(IncomparableRunsError):

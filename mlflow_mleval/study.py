@@ -34,13 +34,16 @@ class Study(Reported):
     Attributes
     ----------
     values : pandas.DataFrame
-        One row a (dataset, method), one column a measure; NaN where there is no result. Means over folds.
+        One row a (dataset, method), one column a measure; NaN where there is no result. Means over folds and repeats.
     directions : mapping of str to {"min", "max"}
         Which way each measure is better.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
         What `complete` does about empty cells.
     folds : pandas.DataFrame or None
         The same per fold: index (dataset, method, fold). None where no run carries folds.
+    repeats : pandas.DataFrame or None
+        The same per run: index (dataset, method, repeat), where the repeat is the seed, or the number of the run. None where no
+        method has several runs on a dataset; `values` are then those of the only ones, and else the means over repeats.
     runs : pandas.DataFrame
         One row a run that was used: run_id, experiment, dataset, method, status, conventions and what else is known.
     profiles : mapping of (dataset, method) to mapping of {"hard", "soft"} to what follows
@@ -65,6 +68,7 @@ class Study(Reported):
     notes: tuple[str, ...] = ()
     filled: tuple[tuple[str, str], ...] = ()
     source: Mapping[str, object] = field(default_factory=dict)
+    repeats: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -119,6 +123,47 @@ class Study(Reported):
         """The measures of which the smaller value is better."""
         return [m for m in self.measures if self.directions[m] == "min"]
 
+    @property
+    def n_repeats(self) -> pd.Series:
+        """The number of runs that finished by (dataset, method); empty where nothing is known of runs."""
+        if self.repeats is None:
+            return pd.Series(dtype=int)
+        return self.repeats.groupby(level=[0, 1], sort=False).size().rename("runs")
+
+    @property
+    def spread(self) -> pd.DataFrame:
+        """Standard deviation over repeats, as `values`; NaN where there are fewer than two."""
+        if self.repeats is None:
+            return self.values.iloc[:0]
+        return self.repeats.groupby(level=[0, 1], sort=False).std()
+
+    @property
+    def standard_errors(self) -> pd.DataFrame:
+        """Standard error of the mean over repeats: `spread` over the root of the number of values."""
+        if self.repeats is None:
+            return self.values.iloc[:0]
+        return self.repeats.groupby(level=[0, 1], sort=False).sem()
+
+    def repeats_on(self, dataset: str) -> dict[str, pd.DataFrame]:
+        """By method, its repeats on a dataset: one row a run, one column a measure, as `mleval.stats.repeat_tests` takes them."""
+        if self.repeats is None or dataset not in self.repeats.index.get_level_values(0):
+            raise IncomparableRunsError(f"no method has several runs on {dataset}; repeat them with other seeds.")
+        return {method: rows.droplevel(0) for method, rows in self.repeats.loc[dataset].groupby(level=0, sort=False)}
+
+    def same_split(self, dataset: str | None = None) -> bool | None:
+        """Whether the repeats of every method share their split of the data (of one dataset, or of all); None where unknown.
+
+        On the same split they tell how much training varies, and nothing of other data.
+        """
+        if self.repeats is None or not {"dataset", "method", "split_digest"} <= {*self.runs.columns}:
+            return None
+        runs = self.runs if dataset is None else self.runs[self.runs["dataset"] == dataset]
+        several = runs[runs.duplicated(["dataset", "method"], keep=False)]
+        digests = several["split_digest"].fillna("")
+        if several.groupby(["dataset", "method"])["split_digest"].nunique().gt(1).any():
+            return False
+        return None if several.empty or digests.eq("").any() else True
+
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
         if measure not in self.values:
@@ -150,7 +195,8 @@ class Study(Reported):
         """Status of the run (complete or dnf) by (dataset, method); empty where nothing is known of runs."""
         if not {"dataset", "method", "status"} <= {*self.runs.columns}:
             return {}
-        return self.runs.set_index(["dataset", "method"])["status"].to_dict()
+        known = self.runs.sort_values("status", ascending=False, kind="stable")  # of repeats, one that finished counts
+        return known.set_index(["dataset", "method"])["status"].to_dict()
 
     def matrix(self, dataset: str) -> pd.DataFrame:
         """The decision matrix methods x measures of one dataset, with the missing-value policy applied."""
@@ -185,10 +231,14 @@ class Study(Reported):
         folds = self.folds
         if folds is not None:
             folds = folds.loc[folds.index.droplevel(2).isin(values.index), [m for m in kept if m in folds]]
+        repeats = self.repeats
+        if repeats is not None:
+            repeats = repeats.loc[repeats.index.droplevel(2).isin(values.index), kept]
         source = dict(self.source)
         if kept != self.measures and "measures_by" in source:
             source["measures_by"] = f"those that you kept of {len(self.measures)}"
-        return replace(self, values=values, folds=folds, directions={m: self.directions[m] for m in kept}, source=source)
+        parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
+        return replace(self, **parts, directions={m: self.directions[m] for m in kept})
 
     def complete(self, missing: Missing | None = None) -> Study:
         """The study with its policy for missing values applied: no cell is empty, and what was done is listed.

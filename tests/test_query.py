@@ -66,11 +66,13 @@ def test_the_study_is_the_table_that_was_imported(db):
     assert (study.datasets, study.methods, study.missing, study.directions) == (["e", "d"], ["b", "a"], "worst", {"f1": "max"})
     assert study.excluded == study.notes == () and study.folds is None
     assert list(study.runs) == ["run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions",
-                                "split_digest", "dataset_digest", "n_train", "n_test", "selected_among", "start_time"]
+                                "split_digest", "dataset_digest", "n_train", "n_test", "selected_among", "repeat",
+                                "start_time"]
     assert set(study.runs["conventions"]) == {"mulan"} and set(study.runs["status"]) == {"complete"}
     source = dict(study.source)
     assert source.pop("read_at") and source == {
-        "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "latest",
+        "tracking_uri": f"sqlite:///{db}", "experiments": [{"id": "1", "name": "x"}], "filter": "", "duplicates": "error",
+        "repeats_by": "seeds", "children": "",
         "folds_by": "tag:mleval.folds",
         "method_by": "tag:mleval.method", "dataset_by": "tag:mleval.dataset", "runs_found": 4,
         "measures_by": "the set sixteen, the default for label sets (1 of 16, as far as all runs have them)",
@@ -93,7 +95,7 @@ def test_folds_come_from_one_tag(log):
     (broken,) = [e for e in study.excluded if e.kind == "tag"]
     assert broken.name.startswith("mleval.folds of c on d (run ") and "not in the form this package writes" in broken.reason
     log("5", metrics, tags=ours("b", "d", folds=schema.encode_folds([1, 3], {"f1": [0.1, 0.2]})))
-    assert "Not all runs have the same folds on d." in load().notes and "Not all" not in str(study.notes)
+    assert "Not all runs have the same folds on d." in load(duplicates="latest").notes and "Not all" not in str(study.notes)
     assert any("Values by fold of 1 run are too many for one tag" in n and "e on d" in n for n in study.notes)
 
 
@@ -324,18 +326,16 @@ def test_methods_and_datasets_are_kept_or_left_out(log):
         load(exclude_methods=["a", "b", "c"])
 
 
-def test_duplicates_take_the_latest_and_are_listed(log):
+def test_the_latest_of_several_runs_counts_where_asked_for_and_the_others_are_listed(log):
     old = log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"), start=1000)
     log("2", {"mleval/f1": 0.6}, tags=ours("a", "d"), start=3000)
     other = log("3", {"mleval/f1": 0.7}, tags=ours("a", "d"), start=2000)
-    study = load()
-    assert study.values["f1"].tolist() == [0.6]
-    reason = "a later run of the same method and dataset is used"
+    study = load(duplicates="latest")
+    assert study.values["f1"].tolist() == [0.6] and study.repeats is None
+    reason = "2 runs were passed over, because a later one of the same method and dataset counts"
     assert left_out(study) == [(f"a on d (run {old})", reason), (f"a on d (run {other})", reason)]
-    with pytest.raises(IncomparableRunsError, match="several runs of a on d"):
-        load(duplicates="error")
-    with pytest.raises(ValueError, match="`duplicates` must be one of"):
-        load(duplicates="mean")
+    with pytest.raises(ValueError, match="`duplicates` must be one of mean, latest, error or best:METRIC"):
+        load(duplicates="first")
 
 
 def test_filter_run_ids_and_several_experiments(log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,13 +12,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.errors import CandidatesError, MlevalError
 from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
 #: What stands around the value of an argument of Python in a sentence.
 _QUOTES = "[]'"
+#: Where a context keeps what was typed.
+_TYPED = "mlflow_mleval.typed"
 
 
 class Option(click.Option):
@@ -39,6 +42,7 @@ class Command(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:  # click would propose what looks alike, such as --min for --missing
@@ -52,6 +56,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except CandidatesError as error:
+            raise_alone(click.ClickException(_with_commands(error, ctx)))
         except (MlevalError, ValueError) as error:
             from mlflow_mleval.report.escape import terminal
 
@@ -103,6 +109,21 @@ def in_flags(text: str) -> str:
         return f"{names[found[1]]} {found[2].strip(_QUOTES)}".rstrip() if found[1] in names else found[0]
 
     return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+
+
+def _with_commands(error: CandidatesError, context: click.Context) -> str:
+    """What is the matter, and each way on as the command that was typed with the options that it takes, to be copied."""
+    from mlflow_mleval.report.escape import terminal
+
+    names, lines = flags(context), []
+    for what, options in error.ways:
+        typed, more = list(context.meta[_TYPED]), []
+        for name, values in options.items():
+            given = context.params.get(name) or ()
+            for value in [values] if isinstance(values, str) else [v for v in values if v not in given]:
+                more += [names[name], value]
+        lines += [f"{what[:1].upper()}{what[1:]}:", f"  {shlex.join(['mleval', context.info_name or '', *typed, *more])}"]
+    return "\n".join(terminal(redacted(line)) for line in [error.text, *lines])
 
 
 def excluded_in_flags(study: Any) -> Any:

@@ -69,16 +69,21 @@ selection = (
            help="Read only runs that match this, in MLflow's search syntax: \"params.lr = '0.1' and tags.mlflow.user = "
            "'alice'\", \"attributes.status = 'FINISHED'\", \"metrics.f1 > 0.5\", "
            "\"attributes.start_time > 1700000000000\" (milliseconds)."),
-    Option("Selection", "--method-by", metavar="RULE",
-           help="What names a run's method: tag:NAME, param:NAME, run_name or experiment."),
+    _many("Selection", "--method-by", metavar="RULE",
+          help="What names a run's method: tag:NAME, param:NAME, run_name or experiment. Several give \"xgb, lr=0.1\"."),
     Option("Selection", "--dataset-by", metavar="RULE",
            help="What names its dataset: one of the same, or input (the run's dataset input)."),
     _many("Selection", "--method", "methods", help="Keep only this method."),
     _many("Selection", "--exclude-method", "exclude_methods", help="Leave this method out."),
     _many("Selection", "--dataset", "datasets", help="Keep only this dataset."),
     _many("Selection", "--exclude-dataset", "exclude_datasets", help="Leave this dataset out."),
-    Option("Selection", "--duplicates", type=Choice(["latest", "error"]), default="latest",
-           help="If a method has several runs on a dataset: take the latest, or stop."),
+    _many("Selection", "--repeats-by", metavar="RULE",
+          help="Param or tag in which repeats of a run may differ, beside its seeds: param:NAME or tag:NAME."),
+    Option("Selection", "--duplicates", metavar="POLICY", default="error",
+           help="If runs of a method on a dataset differ in more than their seed: stop (error), or take the mean, the latest "
+           "or best:METRIC. Runs that differ in their seed only are repeats: their mean counts."),
+    Option("Selection", "--children", metavar="best:METRIC",
+           help="Take the best child run of each parent, by this metric. Default: children are no results."),
 )  # fmt: skip
 folds_by = Option("Selection", "--folds-by", metavar="RULE",
                   help="Where runs that mleval did not log hold values by fold: children, steps, or key:PATTERN of their "

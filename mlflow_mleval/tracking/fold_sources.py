@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.bounds import open_parquet, read_table
+from mlflow_mleval.tracking.searches import children_of, refuse_trials
 
 #: Requests at a time.
 _AT_ONCE = 8
@@ -37,6 +36,8 @@ class FoldRule:
     ------
     ValueError
         Another rule.
+    IncomparableRunsError
+        From `values`: children differ in their params, so that they are trials of a search.
 
     >>> FoldRule("key:cv/{fold}/{measure}").match("cv/3/f1")
     ('f1', 3)
@@ -174,15 +175,12 @@ def _history(client: MlflowClient, run_id: str, keys: Mapping[str, str]) -> sche
 
 
 def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldValues | None]:
-    """The finished children of each run; MLflow finds them by their tag, whatever the selection left out."""
-    experiments = sorted({run.info.experiment_id for run in parents})
-    by_parent: dict[str, list[Run]] = defaultdict(list)
-    for run in store.search(client, experiments, f"tags.`{MLFLOW_PARENT_RUN_ID}` LIKE '%'") if experiments else ():
-        if run.info.status == "FINISHED":
-            by_parent[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
+    """The finished children of each run."""
+    by_parent = children_of(client, parents)
     found: list[schema.FoldValues | None] = []
     for parent in parents:
-        children = sorted(by_parent[parent.info.run_id], key=lambda r: (r.info.start_time or 0, r.info.run_id))
+        children = by_parent[parent.info.run_id]
+        refuse_trials(parent, children)
         values = ((schema.measure_of(key) or key, fold, value)
                   for fold, run in enumerate(children) for key, value in run.data.metrics.items())  # fmt: skip
         found.append(_folds(values) if len(children) > 1 else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from difflib import get_close_matches
 
@@ -20,6 +21,8 @@ from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
 from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
+from mlflow_mleval.tracking.repeats import RepeatRule, best_metric, check_policy, gather, mean_folds
+from mlflow_mleval.tracking.searches import BestTrials, best_trials, check_rule, trials_among
 from mlflow_mleval.validation import one_of
 
 #: Run ids in one filter.
@@ -36,9 +39,11 @@ def load_study(
     experiment_names: Sequence[str] | None = None,
     run_ids: Sequence[str] | None = None,
     filter_string: str = "",
-    method_by: str | None = None,
+    method_by: str | Sequence[str] | None = None,
     dataset_by: str | None = None,
     folds_by: str | None = None,
+    repeats_by: str | Sequence[str] | None = None,
+    children: str | None = None,
     missing: Missing = "error",
     minimize: Iterable[str] = (),
     maximize: Iterable[str] = (),
@@ -48,7 +53,7 @@ def load_study(
     exclude_methods: Iterable[str] = (),
     datasets: Iterable[str] | None = None,
     exclude_datasets: Iterable[str] = (),
-    duplicates: str = "latest",
+    duplicates: str = "error",
 ) -> Study:
     """The Study that a selection of tracked runs yields.
 
@@ -67,12 +72,19 @@ def load_study(
         MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
     method_by, dataset_by : str, optional
         What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment`` and, for
-        the dataset, ``input`` (the dataset input). By default the tags ``mleval.method`` and ``mleval.dataset``; for runs
+        the dataset, ``input`` (the dataset input). Several rules for the method make one name, "xgb, lr=0.1".
+        By default the tags ``mleval.method`` and ``mleval.dataset``; for runs
         without them the param or tag ``estimator_name``, else the run's name, and the dataset input, else the experiment.
     folds_by : str, optional
         Where runs that this project did not log hold values by fold: ``children`` (child runs, in the order in which they
         started), ``steps`` (the steps of each metric; takes a request per run and measure) or a pattern of metric keys,
         ``key:fold{fold}_{measure}``. Their mean is then the value of the run.
+    repeats_by : str or sequence of str, optional
+        Params or tags (``param:NAME``, ``tag:NAME``) in which repeats of a run may differ, beside those that are plainly seeds:
+        seed, random_state, random_seed and rng, also as the last part of a name (``model__random_state``).
+    children : str, optional
+        ``best:METRIC`` takes the best trial of each search, whose trials are its child runs; it is named, and repeats, as the
+        parent does. By default children are no results.
     missing : {"error", "worst", "drop-datasets", "drop-methods"}
         What the study does about methods without a result.
     minimize, maximize : iterable of str
@@ -84,15 +96,19 @@ def load_study(
         Measures or sets to leave out.
     methods, exclude_methods, datasets, exclude_datasets : iterable of str
         Names to keep or to leave out.
-    duplicates : {"latest", "error"}
-        Several runs of a method on a dataset: take the one that started last and list the others, or stop.
+    duplicates : {"error", "mean", "latest"} or "best:METRIC"
+        Runs of a method on a dataset that differ in their seed only, or in nothing, are repeats: the cell is their mean. This
+        says what is done about runs that differ in other params: stop; take the mean of all; take the run that started last,
+        also of repeats; or take the candidate with the best mean of a metric over its repeats. A metric by which candidates or
+        trials are chosen is not compared unless `measures` names it, or there is no other.
 
     Returns
     -------
     Study
         `runs` has one row a run: run_id, experiment_id, experiment, dataset, method, status (complete or dnf), conventions,
         split_digest, dataset_digest, n_train and n_test (instances of each fold, empty where unknown), selected_among (1 where
-        no search chose the method by these values), start_time.
+        no search chose the method by these values), repeat (its seed, empty where unknown), start_time. `repeats` has the values
+        of each of them.
 
     Raises
     ------
@@ -100,16 +116,22 @@ def load_study(
         No experiment was named or it does not exist, no run is left, or a name of a method, dataset or run does not occur.
     MeasureError
         A measure has no direction or no run has it, or no measure is left.
+    CandidatesError
+        Runs of a method on a dataset differ in other params than seeds, and `duplicates` is "error"; `ways` says what helps.
     IncomparableRunsError
-        Conventions or hierarchies differ, a newer version wrote one of `run_ids`, or there are duplicates that are not allowed.
+        Conventions or hierarchies differ, a newer version wrote one of `run_ids`, or child runs are not what was said.
     StoreError
         The store cannot be reached or does not accept the filter.
     ValueError
         A rule or a policy is not one of those above, or a measure is declared both ways.
     """
     one_of(missing, "missing", MISSING)
-    one_of(duplicates, "duplicates", ("latest", "error"))
+    check_policy(duplicates)
+    check_rule(children)
+    if children and folds_by == "children":
+        raise ValueError("`children` must not be given with folds_by='children': children are trials of a search, or folds.")
     method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
+    repeat_rule = RepeatRule(repeats_by)
     fold_rule = None if folds_by is None else FoldRule(folds_by)
     choice = _Choice(measures, exclude_measures, minimize, maximize)
     client = store.connect()
@@ -130,18 +152,33 @@ def load_study(
         by_fold = fold_rule.values(client, [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags], choice.wanted)
         if folds_by == "children":  # those that did not finish are no folds, and are listed
             runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold or r.info.status != "FINISHED"]
-    results = _read(runs, names, method_rule, dataset_rule, choice, strict, by_fold, excluded, set(run_ids or ()))
+    trials, read = BestTrials(), runs
+    if children is not None:
+        trials = best_trials(client, runs, children, choice.minimize, choice.maximize)
+        gone = trials.searches
+        kept = [r for r in runs if r.info.run_id not in gone and r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in gone]
+        read = [*kept, *trials.runs]
+    results = _read(read, names, method_rule, dataset_rule, repeat_rule, choice, strict, by_fold, excluded, set(run_ids or ()))
+    results = [replace(r, config={k: v for k, v in r.config.items() if k not in trials.own.get(r.run_id, ())}) for r in results]
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
         where, hold = ("the selection", "holds") if run_ids else (experiments, "holds" if len(names) == 1 else "hold")
         raise NoRunsError(f"{where} in {store.store_name()} {hold} no run that can be used: {_why_none(runs, excluded)}.")
     results = _keep(results, "method", methods, exclude_methods)
     results = _keep(results, "dataset", datasets, exclude_datasets)
-    results = _unique(results, duplicates, excluded)
+    repeat_rule.check(results)
     _check_comparable(results)
     if choice.asked is not None:
         results = [with_profile_measures(r, choice.wanted) for r in results]
+    seeds = repeats_by is None
+    cells = gather(results, duplicates, choice.minimize, choice.maximize, choice.asked, missing == "error", seeds)
+    results, excluded = cells.results, [*excluded, *cells.excluded]
+    chosen = cells.chosen | {(r.dataset, r.method): (best_metric(children or ""), n) for r in results
+                             if (n := max(trials.trials.get(m.run_id, 0) for m in r.members))}  # fmt: skip
+    choice.leave_to_choose({metric for metric, _ in chosen.values()}, results)
     used, results = choice.of(results, excluded, set(run_ids or ()))
+    optimistic = {cell: n for cell, (metric, n) in chosen.items() if metric in used}
+    results = [replace(r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1))) for r in results]
     folds, fold_notes = _folds(client, results, used, excluded)
     excluded += [Excluded("tag", f"{tag} of {r.name}", reason) for r in results for tag, reason in r.broken.items()]
     index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])
@@ -152,17 +189,22 @@ def load_study(
         directions=directions(used, choice.minimize, choice.maximize),
         missing=missing,
         folds=folds,
-        runs=pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in results]),
+        runs=pd.DataFrame([{c: getattr(m, c) for c in COLUMNS} | {"selected_among": r.selected_among} for r in results
+                           for m in r.members]),
+        repeats=_repeats(results, used),
         profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
         excluded=tuple(excluded),
-        notes=(*doubts, *_notes(results, used), *_value_notes(values, choice), *fold_notes),
+        notes=(*doubts, *_choice_notes(chosen, used), *cells.notes, *_notes(results, used),
+               *_value_notes(values, choice), *fold_notes),
         source={
             "tracking_uri": store.store_name(),
             "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
             "filter": store.redacted(filter_string),
-            "method_by": method_by or _rules(results, 0),
+            "method_by": ", ".join(method_rule.rules) or _rules(results, 0),
             "dataset_by": dataset_by or _rules(results, 1),
             "folds_by": folds_by or f"tag:{schema.TAG_FOLDS}",
+            "repeats_by": ", ".join(repeat_rule.rules) or "seeds",
+            "children": children or "",
             "duplicates": duplicates,
             "runs_found": len(runs),
             "measures_by": choice.told(used),
@@ -179,6 +221,7 @@ class _Choice:
     ) -> None:
         self.asked = None if measures is None else list(measures)
         self.exclude, self.minimize, self.maximize = list(exclude), list(minimize), list(maximize)
+        self.choosers: set[str] = set()
         self.declared = list(directions([*self.minimize, *self.maximize], self.minimize, self.maximize))
         self.set_name: str | None = None
         if self.asked is None:
@@ -205,6 +248,13 @@ class _Choice:
         kept = len(set(used).intersection(SETS[self.set_name]))
         part = "" if kept == (most := len(SETS[self.set_name])) else f" ({kept} of {most}, as far as all runs have them)"
         return f"the set {self.set_name}, the default for {kind}{part}{more}"
+
+    def leave_to_choose(self, metrics: Collection[str], results: Sequence[Result]) -> None:
+        """Do not compare the metrics by which runs were chosen, unless they are asked for, or there is nothing else."""
+        others = {m for r in results for m in r.values}.intersection(self.wanted).difference(metrics, expand(self.exclude))
+        if self.asked is None and others:
+            self.choosers = {*metrics} - {*expand(self.exclude)}
+            self.exclude += self.choosers
 
     def of(self, results: list[Result], excluded: list[Excluded], named: Collection[str] = ()) -> tuple[list[str], list[Result]]:
         """The measures to use and the results that have them; what is left out is added to the list, but for runs named by id."""
@@ -259,6 +309,8 @@ class _Choice:
 
     def _why_not(self, measure: str, having: int, finished: int, dropped: bool) -> str:
         """Why a measure is not used; empty where nobody would miss it."""
+        if measure in self.choosers:
+            return "runs were chosen by it; `measures=` that names it compares it, too"
         if dropped:
             return "excluded as asked" if having else ""
         if self.set_name is not None and measure in MEASURES and measure not in (*SETS[self.set_name], *NOT_BY_DEFAULT):
@@ -288,23 +340,25 @@ def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
 
 
 def _read(
-    runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, choice: _Choice, strict: bool,
-    by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded], named: Collection[str],
+    runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, repeat: RepeatRule, choice: _Choice,
+    strict: bool, by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded], named: Collection[str],
 ) -> list[Result]:
     """The results among the runs, in the order in which they started; the others go to the list, but for runs named by id."""
     runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
     strict = strict and any(map(is_ours, runs))
+    trials = trials_among(runs)
     wanted = frozenset(choice.wanted)
     results = []
     for run in sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)):
         experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
-        found = read_run(run, experiment, method, dataset, wanted, folds)
+        found = read_run(run, experiment, method, dataset, wanted, folds, repeat.of(run))
         if not isinstance(found, str) and strict and not is_ours(run):
             found = f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read such a run"
         if isinstance(found, str):
             if found.startswith(NEWER) and run.info.run_id in named:
                 raise IncomparableRunsError(f"run {run.info.run_id} cannot be read: {found}.")
             kind = "child run" if found == CHILD else "run"
+            found = trials.get(run.info.run_id, found) if found == CHILD else found
             excluded.append(Excluded(kind, f"{run.info.run_name} ({run.info.run_id})", found))
         else:
             results.append(found)
@@ -330,18 +384,6 @@ def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: It
     return kept
 
 
-def _unique(results: Sequence[Result], duplicates: str, excluded: list[Excluded]) -> list[Result]:
-    """One result per method and dataset: the one that started last."""
-    latest = {(r.dataset, r.method): r for r in results}
-    older = [r for r in results if latest[r.dataset, r.method] is not r]
-    if older and duplicates == "error":
-        pairs = dict.fromkeys(f"{r.method} on {r.dataset}" for r in older)
-        choose = "Choose by `filter_string=`, or `duplicates='latest'`."
-        raise IncomparableRunsError(f"there are several runs of {some(pairs)}. {choose}")
-    excluded += [Excluded("run", r.name, "a later run of the same method and dataset is used") for r in older]
-    return list(latest.values())
-
-
 def _check_comparable(results: Sequence[Result]) -> None:
     """Refuse results that were computed under different conventions or, on one dataset, over different hierarchies."""
     stated = [r for r in results if r.conventions != schema.UNKNOWN_CONVENTIONS]
@@ -364,7 +406,7 @@ def _folds(
     read: list[tuple[Result, schema.FoldValues]] = []
     pointers: dict[str, str] = {}
     rounded = []
-    for r in results:
+    for r in (m for result in results for m in result.members):
         found = r.by_fold
         if found is None:
             if not r.folds or r.status != schema.COMPLETE:
@@ -386,6 +428,12 @@ def _folds(
         found = [(r, there.get(r.run_id, found)) for r, found in read]
         excluded += [Excluded("artifact", f"{pointers[r.run_id]} of {r.name}", why) for r, why in found if isinstance(why, str)]
         read = [(r, values) for r, values in found if isinstance(values, schema.FoldValues)]
+    by_cell: dict[tuple[str, str], list[tuple[Result, schema.FoldValues]]] = {}
+    for r, found in read:
+        by_cell.setdefault((r.dataset, r.method), []).append((r, found))
+    means = {cell: mean_folds(runs) for cell, runs in by_cell.items()}
+    excluded += [Excluded("folds", f"{m} on {d}", why) for (d, m), why in means.items() if isinstance(why, str)]
+    read = [(runs[0][0], means[cell]) for cell, runs in by_cell.items() if not isinstance(means[cell], str)]
     kept = [m for m in used if any(m in found.values for _, found in read)]
     index = [(r.dataset, r.method, fold) for r, found in read for fold in found.folds]
     columns = {m: [v for _, f in read for v in f.values.get(m, [math.nan] * len(f.folds))] for m in kept}
@@ -405,12 +453,40 @@ def _folds(
     return pd.DataFrame(columns, index=pd.MultiIndex.from_tuples(index, names=["dataset", "method", "fold"]), dtype=float), notes
 
 
+def _repeats(results: Sequence[Result], used: Sequence[str]) -> pd.DataFrame | None:
+    """The values of every run that finished; None where no method has several on a dataset."""
+    finished = [(r, [m for m in r.members if m.status == schema.COMPLETE]) for r in results]
+    if all(len(runs) < 2 for _, runs in finished):
+        return None
+    index, rows = [], []
+    for r, runs in finished:
+        labels = [m.repeat for m in runs]
+        unique = all(labels) and len({*labels}) == len(labels)
+        index += [(r.dataset, r.method, label if unique else f"run {i}") for i, label in enumerate(labels, 1)]
+        rows += [[m.values.get(measure, math.nan) for measure in used] for m in runs]
+    return pd.DataFrame(rows, pd.MultiIndex.from_tuples(index, names=["dataset", "method", "repeat"]), list(used), dtype=float)
+
+
+def _choice_notes(chosen: Mapping[tuple[str, str], tuple[str, int]], used: Sequence[str]) -> list[str]:
+    """By what candidates and trials were chosen, and among how many."""
+    notes = []
+    for metric in sorted({metric for metric, _ in chosen.values()}):
+        cells = some((f"{m} on {d} (of {n})" for (d, m), (by, n) in chosen.items() if by == metric), 6)
+        also = "" if metric in used else (
+            f" {metric} itself is not compared; measured on the same data as what is, it makes these results optimistic."
+        )
+        notes.append(f"The best of several candidates by {metric} was taken: {cells}.{also}")
+    return notes
+
+
 def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
     """Doubts about what the runs say of themselves."""
     notes = []
     finished = [r for r in results if r.status == schema.COMPLETE]
     if chosen := [f"{r.method} on {r.dataset} (among {r.selected_among})" for r in finished if r.selected_among > 1]:
         notes.append(f"Results that were chosen by these very values among several candidates are optimistic: {some(chosen, 6)}.")
+    members = [m for r in results for m in r.members]
+    finished = [m for m in members if m.status == schema.COMPLETE]
     if plain := sorted({m for r in results for m in r.plain}.intersection(used)):
         one = len(plain) == 1
         notes.append(
@@ -425,14 +501,14 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
     for i, what in enumerate(("method", "dataset")):
         for alike in look_alikes(getattr(r, what) for r in results):
             notes.append(f"Names of {what}s look alike and are of different characters: {some(map(ascii, alike), 6)}.")
-        if any(not r.named_by[i].startswith("tag:mleval.") for r in results):
+        if any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
             notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     for column, doubt in (
         ("dataset_digest", "the data were not the same in all runs"),
         ("split_digest", "the data were not split in the same way in all runs, so that their folds are no pairs"),
     ):
         found: dict[str, list[str]] = {}
-        for r in results:
+        for r in members:
             found.setdefault(r.dataset, []).append(getattr(r, column))
         differ = {d: schema.differ(digests) for d, digests in sorted(found.items())}
         if differing := [d for d, known in differ.items() if known]:
@@ -465,5 +541,5 @@ def _value_notes(values: pd.DataFrame, choice: _Choice) -> list[str]:
 
 def _rules(results: Sequence[Result], i: int) -> str:
     """How names were found, with counts where there are several ways."""
-    counts = Counter(r.named_by[i] for r in results)
+    counts = Counter(", ".join(r.named_by[i]) for r in results)
     return ", ".join(f"{rule} ({count(n, 'run')})" if len(counts) > 1 else rule for rule, n in counts.most_common())

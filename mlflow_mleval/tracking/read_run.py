@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from mlflow.entities import Run
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
@@ -29,7 +30,7 @@ CHILD = "children of other runs are no results"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
-    "n_train", "n_test", "selected_among", "start_time",
+    "n_train", "n_test", "selected_among", "repeat", "start_time",
 )
 
 
@@ -63,7 +64,8 @@ class Result:
     """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite.
 
     `broken` says by tag why it cannot be read; what it tells is then unknown. Values by fold are in `folds` as our tag has
-    them, or in `by_fold` as another rule found them.
+    them, or in `by_fold` as another rule found them. `repeat` says which repeat the run is, `config` holds its other params; the
+    mean of several runs has them as its `repeats`.
     """
 
     run_id: str
@@ -71,7 +73,7 @@ class Result:
     experiment: str
     dataset: str
     method: str
-    named_by: tuple[str, str]
+    named_by: tuple[tuple[str, ...], tuple[str, ...]]
     status: str
     conventions: str
     hierarchy: str
@@ -88,15 +90,27 @@ class Result:
     profiles: RunProfiles
     by_fold: schema.FoldValues | None = None
     broken: Mapping[str, str] = field(default_factory=dict)
+    repeat: str = ""
+    config: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
+    repeats: tuple[Result, ...] = ()
+
+    @property
+    def members(self) -> tuple[Result, ...]:
+        """The runs of which this is the mean, or itself."""
+        return self.repeats or (self,)
 
     @property
     def name(self) -> str:
-        return f"{self.method} on {self.dataset} (run {self.run_id})"
+        runs = f"run {self.run_id}" if not self.repeats else f"{len(self.repeats)} runs"
+        return f"{self.method} on {self.dataset} ({runs})"
 
 
 @dataclass(frozen=True)
 class Rule:
     """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``, ``input``.
+
+    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
 
     Raises
     ------
@@ -105,27 +119,46 @@ class Rule:
     """
 
     what: str
-    rule: str | None
-    find: Callable[[Run, str], tuple[str, str] | None] = field(init=False)
+    rules: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        default = {"method": _default_method, "dataset": _default_dataset}[self.what]
-        object.__setattr__(self, "find", default if self.rule is None else self._explicit(self.rule))
+        given = () if self.rules is None else (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
+        object.__setattr__(self, "rules", given)
+        plain = ("run_name", "experiment", "input") if self.what == "dataset" else ("run_name", "experiment")
+        for rule in self.rules:
+            kind, key = key_of(rule)
+            if rule not in plain and not (kind in ("tag", "param") and key):
+                allowed = "tag:NAME, param:NAME, run_name, experiment" + (" or input" if self.what == "dataset" else "")
+                raise ValueError(f"`{self.what}_by` must be one of {allowed}, got {rule!r}.")
 
-    def _explicit(self, rule: str) -> Callable[[Run, str], tuple[str, str] | None]:
-        kind, _, key = rule.partition(":")
-        if kind == "tag" and key:
-            return lambda run, experiment: _named(run.data.tags.get(key), rule)
-        if kind == "param" and key:
-            return lambda run, experiment: _named(run.data.params.get(key), rule)
-        if rule == "run_name":
-            return lambda run, experiment: _named(run.info.run_name, rule)
-        if rule == "experiment":
-            return lambda run, experiment: _named(experiment, rule)
-        if rule == "input" and self.what == "dataset":
-            return lambda run, experiment: _named(_input(run)[0], rule)
-        allowed = "tag:NAME, param:NAME, run_name, experiment" + (" or input" if self.what == "dataset" else "")
-        raise ValueError(f"`{self.what}_by` must be one of {allowed}, got {rule!r}.")
+    def find(self, run: Run, experiment: str) -> tuple[str, tuple[str, ...]] | None:
+        """The name and the rules that gave it; None where the first gives none."""
+        if not self.rules:
+            found = {"method": _default_method, "dataset": _default_dataset}[self.what](run, experiment)
+            return found and (found[0], (found[1],))
+        name = self._one(self.rules[0], run, experiment)
+        if not (name and name.strip()):
+            return None
+        for rule in self.rules[1:]:
+            if text := self._one(rule, run, experiment):
+                name += f", {key_of(rule)[1]}={text}" if ":" in rule else f", {text}"
+        return name, tuple(self.rules)
+
+    def _one(self, rule: str, run: Run, experiment: str) -> str | None:
+        kind, key = key_of(rule)
+        if kind in ("tag", "param"):
+            return {"tag": run.data.tags, "param": run.data.params}[kind].get(key)
+        return {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0]}[rule]
+
+
+def key_of(rule: str) -> tuple[str, str]:
+    """Kind and name of a rule; an empty name for one without.
+
+    >>> key_of("param:lr"), key_of("run_name")
+    (('param', 'lr'), ('run_name', ''))
+    """
+    kind, _, key = rule.partition(":")
+    return (kind, key) if key else (rule, "")
 
 
 def is_ours(run: Run) -> bool:
@@ -134,7 +167,8 @@ def is_ours(run: Run) -> bool:
 
 
 def read_run(
-    run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str], by_fold: schema.FoldValues | None = None
+    run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str], by_fold: schema.FoldValues | None = None,
+    repeat: tuple[str, Mapping[str, str]] = ("", MappingProxyType({})),
 ) -> Result | str:
     """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean."""
     tags = run.data.tags
@@ -150,7 +184,7 @@ def read_run(
     names = [rule.find(run, experiment) for rule in (method, dataset)]
     for rule, name in zip((method, dataset), names, strict=True):
         if name is None:
-            return f"no {rule.rule}, which was to name the {rule.what}"
+            return f"no {rule.rules[0]}, which was to name the {rule.what}"
     values, plain, bad = _values(run)
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}
@@ -183,6 +217,9 @@ def read_run(
         profiles=RunProfiles(tags),
         by_fold=by_fold,
         broken=broken,
+        repeat=repeat[0],
+        config=repeat[1],
+        commit=tags.get(MLFLOW_GIT_COMMIT, ""),
     )
 
 
