@@ -61,7 +61,8 @@ def with_counts(study: Study, labels: Iterable[Hashable] | None = None) -> Study
         why = f" {' '.join(left_out(broken))}" if broken else ""
         raise MissingResultsError(f"no run of the study carries counts by fold{which}. Log the evaluations with folds.{why}")
     notes = [f"{len(without)} of {len(runs)} runs carry no counts ({some(without)})."] if without else []
-    folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(pd.concat(parts))
+    over_repeats = pd.concat(parts).groupby(level=[0, 1, 2]).mean()
+    folds = study.folds.drop(columns=[c for c in CELLS if c in study.folds]).join(over_repeats)
     return replace(study, folds=folds, notes=(*study.notes, *notes), excluded=(*study.excluded, *broken))
 
 

@@ -32,7 +32,7 @@ class Instances:
     measures : list of str
         That all of them have, as `wanted` or in the order of the file.
     notes : tuple of str
-        Runs without values by instance, and those of which it is not known on what data they were evaluated.
+        Runs without values by instance, means over repeats, and those of which it is not known on what data they were evaluated.
     """
 
     sources: dict[str, Callable[[str], pd.Series]]
@@ -64,7 +64,8 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
         The store cannot be reached.
     """
     runs = study.runs[study.runs["dataset"] == dataset]
-    known = runs.set_index("method")["dataset_digest"].fillna("") if "dataset_digest" in runs else pd.Series(dtype=object)
+    known = runs.set_index("run_id")["dataset_digest"].fillna("") if "dataset_digest" in runs else pd.Series(dtype=object)
+    method = dict(zip(runs["run_id"], runs["method"], strict=True))
     if schema.differ(known):
         raise IncomparableRunsError(f"the runs on {dataset} were evaluated on other data (their digests of the truth differ).")
     with tempfile.TemporaryDirectory() as folder, store.store_errors("read"):
@@ -79,34 +80,39 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
             if path is None:
                 continue
             try:
-                heads[run.method] = _head(path, wanted or study.measures)
-                paths[run.method] = path
+                heads[run.run_id] = _head(path, wanted or study.measures)
+                paths[run.run_id] = path
             except ValueError as error:
                 broken.append(f"The values by instance of {run.method} (run {run.run_id}) are left out: {error}.")
-        without = [m for m in runs["method"] if m not in paths]
-        if len(paths) < 2:
+        without = [m for i, m in method.items() if i not in paths]
+        by_method: dict[str, list[Path]] = {}
+        for i, path in paths.items():
+            by_method.setdefault(method[i], []).append(path)
+        if len(by_method) < 2:
             raise MissingResultsError(
                 f"{len(paths)} of {len(runs)} runs on {dataset} carry values by instance; a test needs two. "
                 + " ".join(broken or ["Log the evaluations with log_instances=True."])
             )
-        columns = {m: set(head.names) for m, head in heads.items()}
-        known_truth = {m: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for m, head in heads.items()}
-        truth = {m: digest for m, digest in known_truth.items() if digest is not None}
+        columns = {i: set(head.names) for i, head in heads.items()}
+        known_truth = {i: (head.metadata or {}).get(schema.INSTANCE_TRUTH) for i, head in heads.items()}
+        truth = {i: digest for i, digest in known_truth.items() if digest is not None}
         if len(set(truth.values())) > 1:
             raise IncomparableRunsError(f"the instances of {dataset} have other true labels, or another order, in other runs.")
         names = expand(wanted) if wanted else [m for m in study.measures if all(m in have for have in columns.values())]
-        if lacking := [f"{m} of {method}" for m in names for method, have in columns.items() if m not in have]:
+        if lacking := [f"{m} of {method[i]}" for m in names for i, have in columns.items() if m not in have]:
             raise MeasureError(f"there are no values by instance for {some(lacking)}.")
         if not names:
             raise MeasureError(f"no measure of the study has values by instance in all {len(paths)} runs on {dataset}.")
         notes = [*broken, *([f"No values by instance: {some(without)}."] if without else [])]
         alike = schema.differ(known[list(paths)]) is False if len(known) else False
-        if unsure := [m for m in paths if m not in truth and not (alike and known[m])]:
+        if unsure := {method[i] for i in paths if i not in truth and not (alike and known[i])}:
             notes.append(
-                f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} of {len(paths)} methods: "
+                f"Whether the data are the same instances of {dataset} is unknown for {len(unsure)} of {len(by_method)} methods: "
                 "their instances are taken as pairs because they have the same numbers. Evaluate and log them again."
             )
-        yield Instances({m: _reader(path) for m, path in paths.items()}, names, tuple(notes))
+        if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
+            notes.append(f"Values by instance are means over repeats: {some(several)}.")
+        yield Instances({m: _reader(dataset, m, found) for m, found in by_method.items()}, names, tuple(notes))
 
 
 def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
@@ -132,5 +138,16 @@ def _column(path: Path, measure: str) -> pd.Series:
     return read_table(path, columns, names).set_index(schema.INSTANCE)[measure].sort_index()
 
 
-def _reader(path: Path) -> Callable[[str], pd.Series]:
-    return lambda measure: _column(path, measure)
+def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:
+    """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
+
+    def read(measure: str) -> pd.Series:
+        total = _column(paths[0], measure)
+        for path in paths[1:]:
+            more = _column(path, measure)
+            if not more.index.equals(total.index):
+                raise IncomparableRunsError(f"the repeats of {method} on {dataset} were evaluated on other instances of it.")
+            total = total + more
+        return total / len(paths)
+
+    return read
