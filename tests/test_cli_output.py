@@ -1,12 +1,14 @@
 """Where the command line's output goes when stdout is closed, full, or read by a program that stops early; texts of errors."""
 
+import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mlflow_mleval.cli import main
+from mlflow_mleval.cli import main, output
 from mlflow_mleval.cli.command import in_flags
 
 
@@ -57,3 +59,28 @@ def test_errors_of_a_command_go_through_it():
 
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 1 and result.stderr == "Error: Choose --missing worst␛.\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("stream", "quiet", "patience"), [(io.StringIO, False, 0), (Terminal, True, 0), (Terminal, False, 60)])
+def test_progress_is_silent_off_a_terminal_when_quiet_and_while_it_is_early(stream, quiet, patience, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream())
+    monkeypatch.setattr(output, "PATIENCE", patience)
+    with output.progress("reading", quiet, "runs") as step:
+        step(1, 2)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_progress_tells_what_is_done_and_the_rate_and_begins_anew(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(output, "PATIENCE", 0)
+    with output.progress("reading", unit="runs") as step:
+        for done, total in ((1000, 0), (2000, 0), (1000, 2000), (2000, 2000)):
+            step(done, total)
+    shown = [line for line in sys.stderr.getvalue().split("\r") if "reading" in line]
+    assert [re.search(r"] +(\S+)", line)[1] for line in shown] == ["1000", "2000", "1000/2000", "2000/2000"]
+    assert all("runs/s" in line for line in shown)

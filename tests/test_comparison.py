@@ -227,3 +227,13 @@ def test_a_report_is_made_by_the_layer_of_reports(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow_mleval.report.content", content)
     found = compare(study_of(2, 2))
     assert found.report() == found.report({"seed": 0}) == "document" and asked == [(found, None), (found, {"seed": 0})]
+
+
+@pytest.mark.parametrize("options", [{}, {"stability": True, "n_resamples": 5, "rope": 0.1}])
+@pytest.mark.parametrize("methods", [2, 3])
+def test_progress_ends_with_the_last_step(methods, options):
+    told = []
+    compare(study_of(methods, 3), progress=lambda done, total: told.append((done, total)), **options)
+    total = told[0][1]
+    assert told[-1] == (total, total) and [done for done, _ in told] == sorted({done for done, _ in told})
+    assert total - 1 <= len(told) <= total  # redundancy needs three methods

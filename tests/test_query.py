@@ -549,7 +549,9 @@ def test_many_pages_read_as_one(log, monkeypatch):
     for i in range(7):
         log(str(i), {"mleval/f1": i / 10}, tags=ours(f"m{i}", "d"))
     monkeypatch.setattr(store, "PAGE", 3)
-    assert load().methods == [f"m{i}" for i in range(7)]
+    told = []
+    assert load(progress=lambda *step: told.append(step)).methods == [f"m{i}" for i in range(7)]
+    assert told == [(3, 0), (6, 0), (7, 0), (3, 7), (6, 7), (7, 7), *((i, 7) for i in range(1, 8))]
 
 
 def test_a_withdrawn_value_is_not_read(log, client):

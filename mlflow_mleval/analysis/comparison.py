@@ -7,7 +7,7 @@ collects the doubts. It computes nothing that the modules below do not compute; 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -350,7 +350,7 @@ def compare(
     correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
     max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
     over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
-    next_dataset: bool = True,
+    next_dataset: bool = True, progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -390,6 +390,8 @@ def compare(
         which ranks are possible, and how many datasets or folds it would take.
     next_dataset : bool
         Whether to test by the hierarchical model, where two datasets have folds or repeats.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each step.
 
     Raises
     ------
@@ -418,6 +420,13 @@ def compare(
     choices = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     fusion = fuse(study, **choices)
     full = fusion.study
+    steps = iter(range(1, n := 6 + 4 * stability + len(full.datasets) * (full.folds is not None)))
+
+    def step(found: Any = None) -> Any:
+        progress(next(steps, n), n)
+        return found
+
+    step()
     table, ranks = _tested(fusion, on)
     absent: dict[str, str] = {}
 
@@ -428,28 +437,29 @@ def compare(
     flows = table if on == FUSED else _v_shape(table)
     tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed)
     tests = _tests_over_datasets(tested, ties, test, absent)
-    said = tests.pop("said")
+    said = step(tests.pop("said"))
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
     redundant = None
     if len(full.measures) > 1 and len(full.methods) > 2:
-        redundant = redundancy(fusion, max_correlation)
+        redundant = step(redundancy(fusion, max_correlation))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
     sure = None
     if stability:
         if len(full.methods) == 2:
             absent["stability.leave_one_out"] = "needs three methods"
-        intervals = st.weight_intervals(fusion)
+        intervals = step(st.weight_intervals(fusion))
         sure = Stability(
-            intervals, st.dethrone(fusion, intervals), st.rank_acceptability(fusion, n_resamples, seed),
-            st.leave_one_out(fusion) if len(full.methods) > 2 else None, st.sensitivity(study, **choices),
+            intervals, st.dethrone(fusion, intervals), step(st.rank_acceptability(fusion, n_resamples, seed)),
+            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None), step(st.sensitivity(study, **choices)),
         )  # fmt: skip
-    by_measure, tau = _by_measure(full, fusion, ties)
-    by_fold = compare_all_folds(full, absent, alpha=alpha, **(over_folds or {}))
-    along = None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent)
+    by_measure, tau = step(_by_measure(full, fusion, ties))
+    by_fold = compare_all_folds(full, absent, step, alpha=alpha, **(over_folds or {}))
+    along = step(None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent))
     beyond = None
     if rope is not None:
         beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
+    progress(n, n)
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
         "control": control, "missing_is_failure": missing_is_failure, "threshold": max_correlation, "n_draws": n_resamples,
@@ -463,10 +473,12 @@ def compare(
     )  # fmt: skip
 
 
-def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> dict[str, FoldComparison]:
+def compare_all_folds(
+    study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
+) -> dict[str, FoldComparison]:
     """What the folds of every dataset say; why those of others could not be tested goes to `absent`, as "folds.DATASET".
 
-    Where no measures are named, those that follow from others are left out.
+    `step` is called after each dataset. Where no measures are named, those that follow from others are left out.
     """
     if study.folds is None:
         return {}
@@ -479,6 +491,7 @@ def compare_all_folds(study: Study, absent: dict[str, str], **options: Any) -> d
             found[dataset] = compare_folds(study, dataset, **options)
         except (MlevalError, ValueError) as error:
             absent[f"folds.{dataset}"] = str(error)
+        step()
     return found
 
 

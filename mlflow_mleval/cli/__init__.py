@@ -233,8 +233,8 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
 def _study(choices: dict[str, Any], quiet: bool) -> Any:
     from mlflow_mleval.tracking.query import load_study
 
-    say("reading runs …", quiet)
-    return excluded_in_flags(load_study(**arguments(choices, *_STUDY)))
+    with progress("reading", quiet, "runs") as step:
+        return excluded_in_flags(load_study(**arguments(choices, *_STUDY), progress=step))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True) -> Any:
@@ -253,7 +253,9 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next
     if stability:
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
-    return run(study, **picked, stability=stability, over_folds=folds, profiles=profiles, next_dataset=next_dataset)
+    parts = {"stability": stability, "over_folds": folds, "profiles": profiles, "next_dataset": next_dataset}
+    with progress("comparing", quiet, "steps") as step:
+        return run(study, **picked, **parts, progress=step)
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -20,6 +21,9 @@ import click
 
 from mlflow_mleval.redaction import redacted
 
+#: Seconds before a long job shows how far it is.
+PATIENCE = 2.0
+
 
 def say(text: str, quiet: bool = False) -> None:
     """A message for the person at the terminal: stderr, and only where a person is."""
@@ -28,14 +32,29 @@ def say(text: str, quiet: bool = False) -> None:
 
 
 @contextmanager
-def progress(label: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A callable (done, total) that shows on stderr how far a long job is; silent off a terminal."""
-    hidden = quiet or not sys.stderr.isatty()
-    with click.progressbar(length=1, label=label, file=sys.stderr, hidden=hidden) as bar:
+def progress(label: str, quiet: bool = False, unit: str = "") -> Iterator[Callable[[int, int], None]]:
+    """A callable (done, total) that shows on stderr how far a long job is, at what rate, and the time that remains.
+
+    It shows nothing off a terminal or before `PATIENCE` seconds. A total of 0 is not known yet; fewer done than before is a new
+    round.
+    """
+    silent = quiet or not sys.stderr.isatty()
+    start = began = last = time.monotonic()
+    bar = click.progressbar(
+        length=1, label=label, file=sys.stderr, hidden=True, show_pos=bool(unit), item_show_func=lambda rate: rate
+    )
+    with bar:
 
         def step(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
+            nonlocal began, last
+            if done < bar.pos:
+                bar.pos, bar.finished, bar.avg, began = 0, False, [], last
+                bar.start = bar.last_eta = time.time()
+            bar.length, bar.show_eta = total or None, total > 0
+            last = time.monotonic()
+            bar.hidden = silent or (bar.hidden and last - start < PATIENCE)
+            rate = f"{done / (last - began):,.1f} {unit}/s" if unit and last > began else None
+            bar.update(done - bar.pos, rate)
 
         yield step
 

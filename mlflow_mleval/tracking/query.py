@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from difflib import get_close_matches
@@ -54,6 +54,7 @@ def load_study(
     datasets: Iterable[str] | None = None,
     exclude_datasets: Iterable[str] = (),
     duplicates: str = "error",
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Study:
     """The Study that a selection of tracked runs yields.
 
@@ -101,6 +102,9 @@ def load_study(
         says what is done about runs that differ in other params: stop; take the mean of all; take the run that started last,
         also of repeats; or take the candidate with the best mean of a metric over its repeats. A metric by which candidates or
         trials are chosen is not compared unless `measures` names it, or there is no other.
+    progress : callable, optional
+        Called as ``progress(done, total)``, in runs: while the store tells them, in two rounds or more of which the first knows
+        no total (0), then while they are read.
 
     Returns
     -------
@@ -141,7 +145,7 @@ def load_study(
         experiments = store.find_experiments(client, experiment_ids, experiment_names)
     names = {e.experiment_id: e.name for e in experiments}
     doubts: list[str] = []
-    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts)]
+    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
     if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
         raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
 
@@ -158,7 +162,8 @@ def load_study(
         gone = trials.searches
         kept = [r for r in runs if r.info.run_id not in gone and r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in gone]
         read = [*kept, *trials.runs]
-    results = _read(read, names, method_rule, dataset_rule, repeat_rule, choice, strict, by_fold, excluded, set(run_ids or ()))
+    rules = method_rule, dataset_rule, repeat_rule
+    results = _read(read, names, *rules, choice, strict, by_fold, excluded, set(run_ids or ()), progress)
     results = [replace(r, config={k: v for k, v in r.config.items() if k not in trials.own.get(r.run_id, ())}) for r in results]
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
@@ -342,6 +347,7 @@ def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
 def _read(
     runs: Sequence[Run], experiments: Mapping[str, str], method: Rule, dataset: Rule, repeat: RepeatRule, choice: _Choice,
     strict: bool, by_fold: Mapping[str, schema.FoldValues], excluded: list[Excluded], named: Collection[str],
+    progress: Callable[[int, int], object],
 ) -> list[Result]:
     """The results among the runs, in the order in which they started; the others go to the list, but for runs named by id."""
     runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
@@ -349,7 +355,8 @@ def _read(
     trials = trials_among(runs)
     wanted = frozenset(choice.wanted)
     results = []
-    for run in sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)):
+    for i, run in enumerate(sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)), start=1):
+        progress(i, len(runs))
         experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
         found = read_run(run, experiment, method, dataset, wanted, folds, repeat.of(run))
         if not isinstance(found, str) and strict and not is_ours(run):

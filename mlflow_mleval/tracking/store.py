@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -128,7 +128,8 @@ def all_experiments(client: MlflowClient) -> list[Experiment]:
 
 
 def search(
-    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "", doubts: list[str] | None = None
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str = "", doubts: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Run]:
     """Active runs of the experiments, the first started first, each once.
 
@@ -142,10 +143,16 @@ def search(
     filter_string : str
     doubts : list of str, optional
         Takes what a reader must know.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the first.
     """
     before: list[str] | None = None
     for _ in range(_PASSES):
-        read = list(pages(client, experiment_ids, filter_string))
+        read, n = [], 0
+        for page in pages(client, experiment_ids, filter_string):
+            read.append(page)
+            n += len(page)
+            progress(n, len(before or ()))
         found = {run.info.run_id: run for page in read for run in page}
         ids = [run.info.run_id for page in read for run in page]
         if len(read) == 1 or ids == before:
