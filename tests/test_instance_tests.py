@@ -156,14 +156,95 @@ def test_family_wise_error_under_the_null():
 def test_verdict_and_warnings_say_what_a_reader_must_know():
     methods = tables(m=3)
     methods["m0"].loc[3, "f1"] = np.nan
-    found = instance_tests(methods, ["f1"], n_resamples=19)
-    assert "19 draws cannot separate any of 3 pairs" in " ".join(found.warnings)
+    found = instance_tests(methods, ["f1"], n_resamples=18)
+    assert "18 draws cannot separate any pair at alpha = 0.05: take at least 19." in found.warnings
     assert "1 instances without a value of f1" in " ".join(found.warnings)
     assert (found.table["n"] == 59).all()
     assert found.verdict().startswith("0 of 3 pairs are separated on 60 instances")
     same = instance_tests({"a": methods["m1"], "b": methods["m1"].copy()}, ["f1"], n_resamples=99)
     assert same.pairs["pvalue"].item() == 1 and "a and b are not separated" in same.verdict()
     assert "too few to say much" in same.warnings[0]
+
+
+def test_headline_and_table_never_contradict_each_other():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        methods = {f"m{k}": {m: 0.15 * k + rng.normal(size=40) for m in MEASURES} for k in range(4)}
+        found = instance_tests(methods, MEASURES, n_resamples=199, seed=seed)
+        by_pair = found.table.groupby(["method_a", "method_b"], sort=False)
+        np.testing.assert_array_equal(by_pair["permutation_corrected"].min(), found.pairs["pvalue_corrected"])
+        np.testing.assert_array_equal(by_pair["significant"].any(), found.pairs["significant"])
+        assert (found.pairs["pvalue_corrected"] >= found.pairs["pvalue"]).all()
+
+
+def test_all_pairs_and_measures_are_one_family():
+    """Step-down max-T by brute force over every sign change of eight instances."""
+    rng = np.random.default_rng(1)
+    values = {f"m{k}": {m: rng.normal(0.4 * k, 1, 8) for m in ("f1", "recall")} for k in range(3)}
+    found = instance_tests(values, ["f1", "recall"], n_resamples=100_000).table
+    d = np.array([values[r.method_a][r.measure] - values[r.method_b][r.measure] for r in found.itertuples()])
+    scale = np.sqrt((d**2).sum(axis=1))
+    drawn = np.abs(np.array(list(product([1, -1], repeat=8))) @ d.T) / scale
+    reached = np.abs(d.sum(axis=1)) / scale
+    order = np.argsort(-reached)
+    p = [(drawn[:, order[k:]].max(axis=1) >= reached[order[k]] - 1e-9).mean() for k in range(len(order))]
+    expected = np.empty(len(order))
+    expected[order] = np.maximum.accumulate(p)
+    np.testing.assert_allclose(found["permutation_corrected"], expected, atol=0.006)
+
+
+def clustered(seed, groups=25, size=8):
+    """Two equally good methods whose instances of a group fall together."""
+    rng = np.random.default_rng(seed)
+    shared = np.repeat(rng.normal(size=(groups, 1)), size, axis=0)
+    d = shared + 0.5 * rng.normal(size=(groups * size, 1))
+    return {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}, np.repeat([f"g{k}" for k in range(groups)], size)
+
+
+def test_clusters_hold_the_level_that_single_instances_miss():
+    rejected, covered = np.zeros(2), 0
+    for seed in range(100):
+        methods, groups = clustered(seed)
+        with_them = instance_tests(methods, ["f1"], clusters=groups, n_resamples=199, seed=seed)
+        rejected += [with_them.pairs["significant"].item(),
+                     instance_tests(methods, ["f1"], n_resamples=199, seed=seed).pairs["significant"].item()]  # fmt: skip
+        row = with_them.table.iloc[0]
+        covered += row.low <= 0 <= row.high
+    assert rejected[0] <= stats.binom.ppf(0.999, 100, 0.05) and rejected[1] > 30
+    assert 88 <= covered <= 99
+
+
+def test_intervals_with_clusters_are_the_robust_ones_and_single_clusters_change_nothing():
+    methods, groups = clustered(0)
+    row = instance_tests(methods, ["f1"], clusters=groups, n_resamples=19).table.iloc[0]
+    residual = pd.Series(methods["a"]["f1"] - methods["a"]["f1"].mean()).groupby(groups).sum()
+    error = np.sqrt((residual**2).sum() * 25 / 24) / 200
+    assert row.high - row.mean_difference == pytest.approx(stats.t.isf(0.025, 24) * error)
+    alone = instance_tests(methods, ["f1"], clusters=np.arange(200), n_resamples=99)
+    plain = instance_tests(methods, ["f1"], n_resamples=99)
+    pd.testing.assert_frame_equal(alone.table, plain.table)
+    assert alone.n_clusters == 200 and plain.n_clusters is None
+    assert "on 200 instances in 200 clusters" in alone.verdict()
+
+
+def test_folds_as_blocks_are_said_with_what_they_do_not_confirm():
+    methods, folds = clustered(4, groups=10, size=60)
+    found = instance_tests(methods, ["f1"], blocks=folds, n_resamples=199)
+    assert found.pairs["significant"].item() and found.n_clusters is None
+    assert "judged by 10 models of each method" in found.warnings[0] and "these are not separated: a from b" in found.warnings[0]
+    few = instance_tests(methods, ["f1"], clusters=np.arange(600) % 4, n_resamples=199)
+    assert "4 clusters cannot separate any pair" in " ".join(few.warnings)
+
+
+def test_wrong_clusters_are_named():
+    methods, groups = clustered(0)
+    for wrong, message in ((groups[:9], "one value an instance .200."), ([*groups[:-1], None], "1 missing"),
+                           (["g"] * 200, "at least two clusters")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            instance_tests(methods, ["f1"], clusters=wrong)
+    indexed = {m: pd.DataFrame(columns) for m, columns in methods.items()}
+    with pytest.raises(ValueError, match="index of the columns"):
+        instance_tests(indexed, ["f1"], clusters=pd.Series(groups, index=range(1, 201)))
 
 
 def test_the_tests_report_themselves():

@@ -8,7 +8,8 @@ is in memory at a time, so that a table of every instance, method and measure ne
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mlflow_mleval.analysis.paired import NOISE, adjust, decided, named_pairs
+from mlflow_mleval.analysis.paired import NOISE, adjust, named_pairs
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import directions
 from mlflow_mleval.naming import some
@@ -114,13 +115,15 @@ class InstanceTests(Reported):
     ----------
     pairs : One row a pair: method_a, method_b, measure (the one that separates them most), statistic (its largest |mean
         difference| in standard errors about zero), pvalue (permutation test with the maximum over measures: do they differ on
-        any?), pvalue_corrected (Holm over pairs), significant, a_better and b_better (on how many measures, see `table`).
+        any?), pvalue_corrected (the smallest of its rows in `table`), significant, a_better and b_better (on how many measures,
+        see `table`).
     table : One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
         (positive: a is better) with its interval low, high at 1 - alpha, not corrected; sign_statistic (Z) and sign_pvalue
         (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
         permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
-        permutation test the maximum over the measures of the pair (step-down), times the number of pairs; significant (by that).
+        permutation test the maximum over all rows (step-down max-T); significant (by that).
     n_instances : Before instances without a value were left out.
+    n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
     """
 
@@ -129,6 +132,7 @@ class InstanceTests(Reported):
     methods: tuple[Hashable, ...]
     measures: tuple[str, ...]
     n_instances: int
+    n_clusters: int | None
     alpha: float
     n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
@@ -143,7 +147,8 @@ class InstanceTests(Reported):
     def verdict(self, named: Callable[[Hashable], str] = str) -> str:
         """What the tests say, in a sentence, and what they do not; `named` writes the names of methods."""
         apart = self.pairs[self.pairs["significant"]]
-        on = f"{self.n_instances:,} instances" + (f" and {len(self.measures)} measures" if len(self.measures) > 1 else "")
+        on = f"{self.n_instances:,} instances" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
+        on += f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
         if len(self.pairs) == 1:
             row = self.pairs.iloc[0]
             are = "are" if row.significant else "are not"
@@ -159,15 +164,20 @@ class InstanceTests(Reported):
 @renamed(n_draws="n_resamples")
 def instance_tests(
     methods: Mapping[Hashable, Source], measures: Iterable[str], *, minimize: Iterable[str] = (), maximize: Iterable[str] = (),
-    alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
+    clusters: ArrayLike | pd.Series | None = None, blocks: ArrayLike | pd.Series | None = None, alpha: float = 0.05,
+    n_resamples: int = 9_999, seed: int = 0,
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of the same instances.
 
     Signed ranks leave out instances on which both are equal (Wilcoxon 1945): two good systems tie on most, and ranking the ties
     first would turn the test into a sign test. The p-value is exact up to 200 instances that differ, normal (corrected for ties)
     beyond. The permutation test swaps the two methods on random instances, on all measures at once. Its statistic is
-    :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`, the maximum of which over measures corrects for their number and knows their
-    correlation (Westfall & Young 1993).
+    :math:`|\sum_i d_i| / \sqrt{\sum_i d_i^2}`, the step-down maximum of which over all pairs and measures corrects for their
+    number and knows their correlation (Westfall & Young 1993).
+
+    Instances that belong together, such as the questions on one passage, are no independent evidence. With `clusters` methods are
+    swapped on whole clusters, intervals are cluster-robust (Miller 2024), and the sign test and the signed ranks take the mean
+    difference of each cluster.
 
     Parameters
     ----------
@@ -178,6 +188,11 @@ def instance_tests(
     measures : iterable of str
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know.
+    clusters : array of shape (n_instances,), optional
+        Which cluster each instance belongs to. A Series must have the index of the columns.
+    blocks : array of shape (n_instances,), optional
+        Which fold of a cross-validation tested each instance. The tests stay those of single instances, about the models of these
+        folds; a warning says so, and which separations fold by fold do not confirm.
     alpha : float
         Family-wise significance level.
     n_resamples : int
@@ -188,7 +203,7 @@ def instance_tests(
     ------
     ValueError
         Fewer than two methods, no measure or one without a direction, columns of different lengths or indexes, infinite values,
-        no instance with a value.
+        no instance with a value, fewer than two clusters, or a cluster that is missing.
 
     Examples
     --------
@@ -210,9 +225,12 @@ def instance_tests(
     first, second = np.triu_indices(len(labels), 1)
     swapped = np.empty((len(names), n_resamples, len(labels)))
     parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
+    unit: NDArray[np.intp] | None = None
     for j, measure in enumerate(names):
         values, index = _read(methods, measure, n_instances, index)
         n_instances = len(values)
+        if clusters is not None and unit is None:
+            unit = _units(clusters, n_instances, index)
         empty = np.isnan(values).any(axis=1)
         if empty.all():
             raise ValueError(f"`methods` must have values of {measure!r}, got no instance that all have. Leave it out.")
@@ -220,33 +238,73 @@ def instance_tests(
         if better[measure] == "min":
             np.negative(values, out=values)
         noise = NOISE * np.abs(values[~empty]).max()
-        rows = [_pair(values[:, a] - values[:, b], ~empty, noise, alpha) for a, b in zip(first, second, strict=True)]
+        rows = [_pair(values[:, a] - values[:, b], ~empty, unit, noise, alpha) for a, b in zip(first, second, strict=True)]
         parts.append(pd.DataFrame(rows).assign(measure=measure, pair=np.arange(len(first))))
         unequal[j] = np.sqrt(parts[-1].pop("square"))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
+        if unit is not None:
+            values = np.stack([np.bincount(unit, column) for column in values.T], axis=1)
         swapped[j] = _swapped_sums(values, n_resamples, seed)
     table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
     table = table.reset_index(drop=True)
-    raw, stepped, statistic = _permutation(table, swapped, unequal, first, second)
+    raw, joint, stepped, statistic = _permutation(table, swapped, unequal, first, second)
     at = table.pop("pair")
     table = pd.DataFrame({**named_pairs(labels, first[at], second[at]), "measure": table.pop("measure"), **table})
     for test in ("sign", "wilcoxon"):
         at = table.columns.get_loc(f"{test}_pvalue") + 1
         table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
     table["permutation_pvalue"] = raw.ravel()
-    table["permutation_corrected"] = np.minimum(1.0, stepped.ravel() * len(first))
+    table["permutation_corrected"] = stepped.ravel()
     table["significant"] = table["permutation_corrected"] <= alpha
     signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(stepped.shape)
     most = statistic.argmax(axis=1)
+    corrected = stepped.min(axis=1)
     pairs = pd.DataFrame({
         **named_pairs(labels, first, second), "measure": [names[k] for k in most], "statistic": statistic.max(axis=1),
-        **decided(stepped.min(axis=1), alpha), "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
+        "pvalue": joint, "pvalue_corrected": corrected, "significant": corrected <= alpha,
+        "a_better": (signs > 0).sum(axis=1), "b_better": (signs < 0).sum(axis=1),
     })  # fmt: skip
-    return InstanceTests(
-        pairs, table, labels, names, int(n_instances), alpha, n_resamples, seed,
-        _doubts(table, missing, len(pairs), n_resamples, alpha),
+    n_clusters = None if unit is None else int(unit.max()) + 1
+    found = InstanceTests(
+        pairs, table, labels, names, int(n_instances), n_clusters, alpha, n_resamples, seed,
+        _doubts(table, missing, n_clusters, n_resamples, alpha),
     )  # fmt: skip
+    if blocks is None or clusters is not None:
+        return found
+    by_fold = instance_tests(
+        methods, measures, minimize=minimize, maximize=maximize, clusters=blocks, alpha=alpha, n_resamples=n_resamples, seed=seed
+    )
+    return replace(found, warnings=(_fold_doubt(found, by_fold), *found.warnings))
+
+
+def _units(clusters: ArrayLike | pd.Series, n: int, index: Any) -> NDArray[np.intp]:
+    """By instance, the number of its cluster."""
+    if isinstance(clusters, pd.Series) and index is not None and not clusters.index.equals(index):
+        raise ValueError("`clusters` must have the index of the columns, got another. Reorder it, or pass an array.")
+    codes, known = pd.factorize(np.asarray(clusters, dtype=object))
+    if codes.shape != (n,):
+        raise ValueError(f"`clusters` must have one value an instance ({n}), got shape {codes.shape}.")
+    if lost := int((codes < 0).sum()):
+        raise ValueError(f"`clusters` must say where each instance belongs, got {lost} missing. Give each a cluster of its own.")
+    if len(known) < 2:
+        raise ValueError("`clusters` must hold at least two clusters, got one. Leave it out if the instances are independent.")
+    return codes
+
+
+def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
+    """What tests over instances of a cross-validation are about, and which of their verdicts hold fold by fold."""
+    said = (
+        f"The instances were judged by {by_fold.n_clusters} models of each method, one a fold: the tests are about these models. "
+        "What folds share, such as a fold on which one method failed, counts once an instance here."
+    )
+    lost = found.pairs[found.pairs["significant"] & ~by_fold.pairs["significant"]]
+    if not found.pairs["significant"].any():
+        return said
+    if lost.empty:
+        return f"{said} With the folds as units the same pairs are separated."
+    shown = some(f"{row.method_a} from {row.method_b}" for row in lost.itertuples())
+    return f"{said} With the {by_fold.n_clusters} folds as units, these are not separated: {shown}."
 
 
 def _given_order(names: Sequence[str]) -> Callable[[pd.Series], pd.Series]:
@@ -282,24 +340,38 @@ def _read(methods: Mapping[Hashable, Source], measure: str, n: int | None, index
     return np.column_stack(columns), index
 
 
-def _pair(difference: Array, has: NDArray[np.bool_], noise: float, alpha: float) -> dict[str, float]:
-    """Counts, mean, sign test and signed ranks of one pair on one measure; positive differences are for the first."""
+def _pair(
+    difference: Array, has: NDArray[np.bool_], unit: NDArray[np.intp] | None, noise: float, alpha: float
+) -> dict[str, float]:
+    """Counts, mean, sign test and signed ranks of one pair on one measure; positive differences are for the first.
+
+    With clusters, the interval and both tests are theirs: the tests take the mean difference of each.
+    """
     d = difference[has]
     size = np.abs(d)
     differs = size > noise
     d[~differs] = 0.0
     n, unequal = len(d), int(differs.sum())
     wins = int((d[differs] > 0).sum())
-    mean, square = float(d.mean()), float(np.einsum("i,i", d, d))  # no BLAS: its threads would cost more
-    half = np.nan
-    if n > 1:
-        half = float(stats.t.isf(alpha / 2, n - 1) * np.sqrt(max(square - n * mean**2, 0.0) / (n - 1) / n))
+    mean, square, half = float(d.mean()), float(np.einsum("i,i", d, d)), np.nan  # no BLAS: its threads would cost more
+    units, positive, differ = n, wins, unequal
+    deviation = max(square - n * mean**2, 0.0)
+    if unit is not None:
+        counts, sums = np.bincount(unit[has]), np.bincount(unit[has], d)
+        counts, sums = counts[counts > 0], sums[counts > 0]
+        units, square = len(sums), float((sums**2).sum())
+        deviation = float(((sums - counts * mean) ** 2).sum()) * units / n
+        d, size = sums / counts, np.abs(sums / counts)
+        differs = size > noise
+        positive, differ = int((d[differs] > 0).sum()), int(differs.sum())
+    if units > 1:
+        half = float(stats.t.isf(alpha / 2, units - 1) * np.sqrt(deviation / (units - 1) / n))
     rank_sum, wilcoxon, exact = _signed_rank(d[differs], size[differs], noise)
     return {
         "n": n, "wins": wins, "ties": n - unequal, "losses": unequal - wins,
         "mean_difference": mean, "low": mean - half, "high": mean + half,
-        "sign_statistic": (2 * wins - unequal) / np.sqrt(unequal) if unequal else 0.0,
-        "sign_pvalue": min(1.0, 2 * float(stats.binom.cdf(min(wins, unequal - wins), unequal, 0.5))),
+        "sign_statistic": (2 * positive - differ) / np.sqrt(differ) if differ else 0.0,
+        "sign_pvalue": min(1.0, 2 * float(stats.binom.cdf(min(positive, differ - positive), differ, 0.5))),
         "wilcoxon_statistic": rank_sum, "wilcoxon_pvalue": wilcoxon, "exact": exact, "square": square,
     }  # fmt: skip
 
@@ -339,36 +411,45 @@ def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
     return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_resamples]
 
 
-def _permutation(table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """Pairs x measures: p-values of each measure, those of the maximum over measures (step-down), and statistics."""
+def _permutation(
+    table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Pairs x measures: p-values of each measure; by pair, of its maximum; of the maximum over all (step-down); statistics."""
     n_pairs, n_measures = scale.shape[::-1]
+    draws = swapped.shape[1]
     sums = (table["mean_difference"] * table["n"]).to_numpy().reshape(n_pairs, n_measures)
     unit = np.where(scale.T > 0, scale.T, 1.0)
     statistic = np.abs(sums) / unit
-    raw, stepped = np.empty_like(statistic), np.empty_like(statistic)
-    for row, (a, b) in enumerate(zip(first, second, strict=True)):
-        drawn = np.abs(swapped[:, :, a] - swapped[:, :, b]).T / unit[row]
-        reached = statistic[row] - EQUAL
-        raw[row] = (drawn >= reached).sum(axis=0)
-        order = np.argsort(statistic[row], kind="stable")
-        largest = np.maximum.accumulate(drawn[:, order], axis=1)
-        counts = (largest >= reached[order]).sum(axis=0)
-        stepped[row, order] = np.maximum.accumulate(counts[::-1])[::-1]
-    draws = swapped.shape[1] + 1
-    return (raw + 1) / draws, (stepped + 1) / draws, statistic
+    reached = statistic - EQUAL
+    raw, joint = np.zeros_like(statistic), np.zeros(n_pairs)
+    order = np.argsort(statistic.ravel(), kind="stable")
+    counts = np.zeros(statistic.size)
+    step = max(BLOCK // statistic.size, 1)
+    for start in range(0, draws, step):
+        part = swapped[:, start : start + step]
+        drawn = (np.abs(part[:, :, first] - part[:, :, second]) / unit.T[:, None, :]).transpose(1, 2, 0)
+        raw += (drawn >= reached).sum(axis=0)
+        joint += (drawn.max(axis=2) >= reached.max(axis=1)).sum(axis=0)
+        largest = np.maximum.accumulate(drawn.reshape(len(drawn), -1)[:, order], axis=1)
+        counts += (largest >= reached.ravel()[order]).sum(axis=0)
+    stepped = np.empty(statistic.size)
+    stepped[order] = np.maximum.accumulate(counts[::-1])[::-1]
+    draws += 1
+    return (raw + 1) / draws, (joint + 1) / draws, (stepped.reshape(statistic.shape) + 1) / draws, statistic
 
 
-def _doubts(table: pd.DataFrame, missing: Mapping[str, int], n_pairs: int, n_resamples: int, alpha: float) -> tuple[str, ...]:
+def _doubts(
+    table: pd.DataFrame, missing: Mapping[str, int], n_clusters: int | None, n_resamples: int, alpha: float
+) -> tuple[str, ...]:
     found = [
         f"{count} instances without a value of {name} for some method were left out for all of them."
         for name, count in missing.items()
         if count
     ]
-    if n_pairs / (n_resamples + 1) > alpha:
-        found.append(
-            f"{n_resamples} draws cannot separate any of {n_pairs} pairs at alpha = {alpha:g}: take at least "
-            f"{int(n_pairs / alpha)}."
-        )
+    if 1 / (n_resamples + 1) > alpha:
+        found.append(f"{n_resamples} draws cannot separate any pair at alpha = {alpha:g}: take at least {ceil(1 / alpha) - 1}.")
+    if n_clusters is not None and 2 / 2**n_clusters > alpha:
+        found.append(f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the number of instances.")
     differ = table["wins"] + table["losses"]
     if (few := differ <= FEW).any():
         shown = (f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})" for r in table[few].itertuples())
