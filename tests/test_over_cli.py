@@ -30,6 +30,7 @@ def store(tmp_path_factory, empty_store):
         patch.chdir(folder)
         for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
             ev = mleval.evaluate(truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS)
+            ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
             mleval.log_evaluation(ev, method=method, dataset="made", experiment_name="made", log_instances=True)
         draw = {m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS)) for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))}
         rows = [
@@ -136,6 +137,18 @@ def test_instances_are_tested_from_the_artifacts_of_runs(store):
     for format in ("table", "md", "csv", "latex", "html"):
         text = mleval_(*args, "--output", format).stdout.replace("\\", "")
         assert "hamming_loss" in text and "good" in text
+
+
+def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_column_says(store):
+    args = ["-n", "made", "--over", "instances", "-m", "f1", "--draws", "199", "--output", "json"]
+    plain = json.loads(mleval_(*args).stdout)
+    assert plain["n_instances"] == N and len(plain["pairs"]) == 3 and plain["pairs"][0]["dataset"] == "made"
+    assert plain["datasets"]["made"]["n_clusters"] is None and "judged by 10 models" in plain["doubts"][0]
+    authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
+    assert authors["datasets"]["made"]["n_clusters"] == N // 8 and not any("judged by" in said for said in authors["doubts"])
+    assert json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"] == FOLDS
+    assert "have no column 'passage'" in mleval_(*args, "--cluster", "passage", code=1).output
+    assert "--cluster: only for tests over instances" in " ".join(mleval_("-n", "made", "--cluster", "x", code=2).output.split())
 
 
 def test_draws_and_seed_reach_the_test_over_instances_and_are_told(store):

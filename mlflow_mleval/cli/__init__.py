@@ -127,8 +127,8 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 
 
 @main.command(params=[
-    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent, opt.rope,
-    opt.swaps, opt.seed, *opt.output,
+    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent, opt.cluster,
+    opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
 def compare(over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
     """Test which methods really differ, pair by pair.

@@ -146,6 +146,9 @@ rope, rope_of_reports = (
 )  # fmt: skip
 weightings = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=10_000,
                     help="Random weightings that say how often each method gets each rank.")  # fmt: skip
+cluster = Option("Instances", "--cluster", metavar="COLUMN",
+                 help="Over instances: the column of their tables that says which belong together, such as questions on one "
+                 "passage; fold for those of one fold.")  # fmt: skip
 swaps = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=9_999,
                help="Over instances: random swaps of the permutation test.")  # fmt: skip
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")

@@ -16,7 +16,7 @@ ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
 HEEDED = {
     "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (opt.swaps, opt.seed),
+    "instances": (opt.cluster, opt.swaps, opt.seed),
 }
 
 
@@ -82,12 +82,13 @@ def _instances(selection: dict[str, Any], wanted: list[str] | None, options: dic
 
     study = load_study(**selection)
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
-    found, absent, notes = {}, {}, []
+    found, absent, notes, cluster = {}, {}, [], options.pop("cluster", None)
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)
         try:
-            with instances_of(study, dataset, wanted) as known:
-                found[dataset] = instance_tests(known.sources, known.measures, **options)
+            with instances_of(study, dataset, wanted, cluster) as known:
+                groups = {"clusters": known.clusters, "blocks": known.folds}
+                found[dataset] = instance_tests(known.sources, known.measures, **groups, **options)
                 notes += known.notes
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,15 +33,23 @@ class Instances:
         That all of them have, as `wanted` or in the order of the file.
     notes : tuple of str
         Runs without values by instance, means over repeats, and those of which it is not known on what data they were evaluated.
+    clusters : Series or None
+        Which cluster each instance belongs to, if a column was asked for.
+    folds : Series or None
+        Which fold tested each instance, where there are several and all runs agree.
     """
 
     sources: dict[str, Callable[[str], pd.Series]]
     measures: list[str]
     notes: tuple[str, ...]
+    clusters: pd.Series | None = None
+    folds: pd.Series | None = None
 
 
 @contextmanager
-def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) -> Iterator[Instances]:
+def instances_of(
+    study: Study, dataset: str, wanted: list[str] | None = None, cluster: str | None = None
+) -> Iterator[Instances]:
     """The values by instance of the methods on one dataset; the files are there until the context ends.
 
     Parameters
@@ -51,13 +59,15 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
     dataset : str
     wanted : list of str, optional
         Measures or sets. Default: the measures of the study that every run has by instance.
+    cluster : str, optional
+        The column of the tables that says which instances belong together.
 
     Raises
     ------
     MissingResultsError
         Fewer than two runs carry values by instance.
     IncomparableRunsError
-        The truth differs between runs.
+        The truth differs between runs, or the clusters do.
     MeasureError
         A run lacks a measure that was asked for, or no measure of the study is known by instance.
     StoreError
@@ -112,7 +122,13 @@ def instances_of(study: Study, dataset: str, wanted: list[str] | None = None) ->
             )
         if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
             notes.append(f"Values by instance are means over repeats: {some(several)}.")
-        yield Instances({m: _reader(dataset, m, found) for m, found in by_method.items()}, names, tuple(notes))
+        clusters = None if cluster is None else _groups(paths, cluster, columns)
+        folds = None
+        with suppress(MeasureError, IncomparableRunsError):  # without folds, or each run with its own
+            folds = _groups(paths, "fold", columns)
+        folds = None if folds is None or folds.nunique() < 2 else folds
+        readers = {m: _reader(dataset, m, found) for m, found in by_method.items()}
+        yield Instances(readers, names, tuple(notes), clusters, folds)
 
 
 def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
@@ -127,24 +143,53 @@ def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:
     if schema.INSTANCE not in head.names:
         raise ValueError(f"it has no column {schema.INSTANCE}")
     for measure in (m for m in expand(wanted) if m in head.names):
-        _column(path, measure)
+        _series(path, measure)
     return head
 
 
-def _column(path: Path, measure: str) -> pd.Series:
-    """A measure by instance, in the order of their names."""
-    number = pa.types.is_integer(pq.read_schema(path).field(schema.INSTANCE).type)
-    columns, names = ([schema.INSTANCE, measure], []) if number else ([measure], [schema.INSTANCE])
-    return read_table(path, columns, names).set_index(schema.INSTANCE)[measure].sort_index()
+def _series(path: Path, column: str) -> pd.Series:
+    """A column by instance, of numbers or of names, in the order of the instances' names."""
+    head = pq.read_schema(path)
+    names = [name for name in (schema.INSTANCE, column) if not _is_number(head.field(name).type)]
+    columns = [name for name in (schema.INSTANCE, column) if name not in names]
+    return read_table(path, columns, names).set_index(schema.INSTANCE)[column].sort_index()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _groups(paths: Mapping[str, Path], column: str, columns: Mapping[str, set[str]]) -> pd.Series:
+    """A column of names or numbers that is the same in all tables, instances as the index.
+
+    Raises
+    ------
+    MeasureError
+        A table lacks it, or it cannot be read.
+    IncomparableRunsError
+        It differs between tables.
+    """
+    if lacking := [m for m in paths if column not in columns[m]]:
+        raise MeasureError(f"the instances of {some(lacking)} have no column {column!r}. Name one that all tables have.")
+    found = None
+    for method, path in paths.items():
+        try:
+            own = _series(path, column)
+        except ValueError as error:
+            raise MeasureError(f"the column {column!r} of {method} cannot be read: {error}.") from error
+        if found is not None and not own.equals(found):
+            raise IncomparableRunsError(f"the column {column!r} of the instances differs between {some(paths)}.")
+        found = own
+    return found
 
 
 def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:
     """Reads a measure by its name, the mean over repeats; they have to be of the same instances."""
 
     def read(measure: str) -> pd.Series:
-        total = _column(paths[0], measure)
+        total = _series(paths[0], measure)
         for path in paths[1:]:
-            more = _column(path, measure)
+            more = _series(path, measure)
             if not more.index.equals(total.index):
                 raise IncomparableRunsError(f"the repeats of {method} on {dataset} were evaluated on other instances of it.")
             total = total + more

@@ -25,8 +25,12 @@ def instances_document(
     """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about the study."""
     shown = chain.from_iterable(_blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1))
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
-    record = {"over": "instances", "datasets": {dataset: data(tests) for dataset, tests in found.items()}, "absent": absent,
-              "doubts": notes, "provenance": provenance}  # fmt: skip
+    record = {
+        "over": "instances", "n_instances": sum(tests.n_instances for tests in found.values()),
+        "pairs": pd.concat([t.pairs.assign(dataset=d) for d, t in found.items()]) if found else pd.DataFrame(),
+        "datasets": {dataset: data(tests) for dataset, tests in found.items()}, "absent": absent,
+        "doubts": [*notes, *(f"{d}: {said}" for d, tests in found.items() for said in tests.warnings)], "provenance": provenance,
+    }  # fmt: skip
     return Document(
         f"Tests over instances: {listed(found)}",
         [Section("instances", "Over instances", [*shown]), *doubts([*lost, *notes]), made_from(provenance)],
