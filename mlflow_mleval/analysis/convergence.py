@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft, special, stats
+from scipy import fft, special
 
 Array = NDArray[np.float64]
 #: Chains that mixed are below this R-hat, and have more effective draws in all than this (Vehtari et al. 2021).
@@ -48,6 +48,8 @@ def _split(x: Array) -> Array:
 
 
 def _normal_ranks(x: Array) -> Array:
+    from scipy import stats  # slow to load, and only this needs it
+
     flat = x.reshape(*x.shape[:-2], -1)
     ranks = stats.rankdata(flat, axis=-1)
     return special.ndtri((ranks - 0.375) / (flat.shape[-1] + 0.25)).reshape(x.shape)
