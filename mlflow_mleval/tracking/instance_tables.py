@@ -169,16 +169,16 @@ def _groups(paths: Mapping[str, Path], column: str, columns: Mapping[str, set[st
     IncomparableRunsError
         It differs between tables.
     """
-    if lacking := [m for m in paths if column not in columns[m]]:
-        raise MeasureError(f"the instances of {some(lacking)} have no column {column!r}. Name one that all tables have.")
+    if lacking := [run for run in paths if column not in columns[run]]:
+        raise MeasureError(f"the instances of runs {some(lacking)} have no column {column!r}. Name one that all tables have.")
     found = None
-    for method, path in paths.items():
+    for run, path in paths.items():
         try:
             own = _series(path, column)
         except ValueError as error:
-            raise MeasureError(f"the column {column!r} of {method} cannot be read: {error}.") from error
+            raise MeasureError(f"the column {column!r} of run {run} cannot be read: {error}.") from error
         if found is not None and not own.equals(found):
-            raise IncomparableRunsError(f"the column {column!r} of the instances differs between {some(paths)}.")
+            raise IncomparableRunsError(f"the column {column!r} of the instances differs between runs {some(paths)}.")
         found = own
     return found
 
