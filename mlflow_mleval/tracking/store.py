@@ -147,15 +147,17 @@ def search(
         Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the first.
     """
     before: list[str] | None = None
+    found: dict[str, Run] = {}
     for _ in range(_PASSES):
-        read, n = [], 0
+        found.clear()  # those of the round before are let go first: two of them are too much memory
+        ids: list[str] = []
+        n_pages = 0
         for page in pages(client, experiment_ids, filter_string):
-            read.append(page)
-            n += len(page)
-            progress(n, len(before or ()))
-        found = {run.info.run_id: run for page in read for run in page}
-        ids = [run.info.run_id for page in read for run in page]
-        if len(read) == 1 or ids == before:
+            found |= {run.info.run_id: run for run in page}
+            ids += [run.info.run_id for run in page]
+            n_pages += 1
+            progress(len(ids), len(before or ()))
+        if n_pages == 1 or ids == before:
             break
         before = ids
     else:
