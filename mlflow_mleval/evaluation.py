@@ -22,13 +22,13 @@ from scipy import sparse
 from mlflow_mleval.measures import dependence, hierarchical
 from mlflow_mleval.measures.absences import doubts_about, why_absent
 from mlflow_mleval.measures.awareness import binomial_measures
-from mlflow_mleval.measures.class_vectors import class_vectors, is_vector
+from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_sums import Sums, sum_folds
-from mlflow_mleval.measures.one_label import one_hot, one_label_measures, sum_classes
+from mlflow_mleval.measures.one_label import one_label_measures, sum_classes
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.measures.thresholds import predicted
 from mlflow_mleval.reported import Reported
@@ -276,7 +276,7 @@ def evaluate(
     y_true: Any, y_score: Any = None, y_pred: Any = None, *, threshold: ArrayLike = 0.5,
     label_names: Sequence[Hashable] | None = None, hierarchy: Hierarchy | None = None, folds: Any = None,
     conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None, **hierarchy_options: Any,
+    predict_time: float | Mapping[Hashable, float] | None = None, probabilities: bool | None = None, **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predictions of label sets, or of one label of several classes: all measures in one pass.
 
@@ -310,6 +310,8 @@ def evaluate(
         Keep a row for each instance.
     fit_time, predict_time : float or mapping of fold to float, optional
         Seconds, measured by the caller. They add up over folds and merged parts.
+    probabilities : bool, optional
+        Of one label: whether ``y_score`` holds probabilities. By default it does where all lie in [0, 1].
     **hierarchy_options
         The options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
 
@@ -328,7 +330,7 @@ def evaluate(
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     if is_vector(y_true):
-        vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold)
+        vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
         further, identity = _with_hierarchy(*sets, names, hierarchy, hierarchy_options)
@@ -338,6 +340,8 @@ def evaluate(
             rows.index = y_true.index
         inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
         return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth)
+    if probabilities is not None:
+        raise TypeError("`probabilities` is for one label of several classes, and `y_true` is a matrix. Leave it out.")
     true = binary_matrix(y_true, "y_true")
     score = None if y_score is None else score_matrix(y_score, "y_score")
     pred = None if y_pred is None else binary_matrix(y_pred, "y_pred")

@@ -29,6 +29,8 @@ class ClassVectors:
     true, pred : array of int, shape (N,)
         Positions among the names.
     score : array of float, shape (N, C), or (N,) of the second of two classes, or None
+    is_probability : bool
+        Whether the scores are probabilities.
     epsilon : float
         The least probability that the scores can tell from 0, as scikit-learn has it.
     threshold : float or None
@@ -39,6 +41,7 @@ class ClassVectors:
     true: NDArray[np.int64]
     pred: NDArray[np.int64]
     score: NDArray[np.float64] | None
+    is_probability: bool
     epsilon: float
     threshold: float | None
 
@@ -114,7 +117,8 @@ def _of_objects(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def class_vectors(
-    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None, threshold: ArrayLike
+    y_true: Any, y_score: Any, y_pred: Any, label_names: Sequence[Hashable] | None, threshold: ArrayLike = 0.5,
+    probabilities: bool | None = None,
 ) -> ClassVectors:
     """Truth, scores and predictions, checked against each other.
 
@@ -130,8 +134,7 @@ def class_vectors(
     for array, name in ((score, "y_score"), (pred, "y_pred")):
         if array is not None and len(array) != len(true):
             raise ValueError(f"`{name}` must hold the {len(true)} instances of `y_true`, got {len(array)}.")
-    if score is not None and score.ndim == 2:
-        _refuse_no_distribution(score, epsilon)
+    probable = score is not None and _is_probability(score, epsilon, probabilities)
     for value, name in ((y_score, "y_score"), (y_pred, "y_pred")):
         _same_index(value, name, y_true)
     n_classes = None if score is None else _BINARY if score.ndim == 1 else score.shape[1]
@@ -139,20 +142,15 @@ def class_vectors(
     at = {name: i for i, name in enumerate(names)}
     numbers = _numbers(true, "y_true", at)
     if pred is not None:
-        return ClassVectors(names, numbers, _numbers(pred, "y_pred", at), score, epsilon, None)
+        return ClassVectors(names, numbers, _numbers(pred, "y_pred", at), score, probable, epsilon, None)
     if score is None:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted classes, or both.")
     if score.ndim == 2:
-        return ClassVectors(names, numbers, score.argmax(axis=1), score, epsilon, None)
+        return ClassVectors(names, numbers, score.argmax(axis=1), score, probable, epsilon, None)
     cut = label_threshold(threshold, "threshold", 1)
-    if cut == 0.5 and not is_probability(score):
+    if cut == 0.5 and not probable:
         cut = 0.0  # values of a decision function, whose border is 0
-    return ClassVectors(names, numbers, (score > cut).astype(np.int64), score, epsilon, cut)
-
-
-def is_probability(score: NDArray[np.float64]) -> bool:
-    """Whether all scores lie in [0, 1]."""
-    return bool(score.min() >= 0 and score.max() <= 1)
+    return ClassVectors(names, numbers, (score > cut).astype(np.int64), score, probable, epsilon, cut)
 
 
 def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
@@ -165,15 +163,23 @@ def _scores(y_score: Any) -> tuple[NDArray[np.float64], float]:
     return score[:, 0] if score.shape[1] == 1 else score, epsilon
 
 
-def _refuse_no_distribution(score: NDArray[np.float64], epsilon: float) -> None:
-    """Raise ValueError where probabilities do not sum to 1, but for rounding as scikit-learn allows it."""
-    total = score.sum(axis=1)
+def _is_probability(score: NDArray[np.float64], epsilon: float, said: bool | None) -> bool:
+    """Whether the scores are probabilities; those of an instance sum to 1 then, but for rounding as scikit-learn allows it."""
+    inside = bool(score.min() >= 0 and score.max() <= 1)
+    if said and not inside:
+        raise ValueError(
+            f"`y_score` must lie in [0, 1] with `probabilities=True`, got {score.min():.6g} to {score.max():.6g}. Leave that out."
+        )
+    if said is False or not inside:
+        return False
+    total = score.sum(axis=1) if score.ndim == 2 else np.ones(1)
     wrong = np.abs(total - 1) > np.sqrt(epsilon)
-    if is_probability(score) and wrong.any():
+    if wrong.any():
         raise ValueError(
             f"`y_score` must sum to 1 in each row where it holds probabilities, got {total[wrong][0]:.6g} {_where(wrong)}. "
-            "Divide each row by its sum; scores that are no probabilities must reach beyond [0, 1], as logits do."
+            "Divide each row by its sum, or pass `probabilities=False` if these are other scores."
         )
+    return True
 
 
 def _names(
@@ -205,6 +211,17 @@ def _names(
         f"`label_names` must name the {n_classes} classes in the order of the scores, got none: {columns}, and `y_true` has "
         f"{len(seen)} class{'es' * (len(seen) != 1)} ({some(map(repr, seen), 8)})."
     )
+
+
+def class_matrix(values: Any, name: str, names: Sequence[Hashable]) -> sparse.csr_array:
+    """One class an instance as a label matrix over these classes; else the errors of `classes_of`, or of an unknown class."""
+    return one_hot(_numbers(classes_of(values, name), name, {own: i for i, own in enumerate(names)}), len(names))
+
+
+def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
+    """The label matrix of one class an instance."""
+    ends = np.arange(len(numbers) + 1)
+    return sparse.csr_array((np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes))
 
 
 def _numbers(values: NDArray[Any], name: str, at: dict[Hashable, int]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures.class_counts import ClassCounts
-from mlflow_mleval.measures.class_vectors import ClassVectors, is_probability
+from mlflow_mleval.measures.class_vectors import ClassVectors
 from mlflow_mleval.measures.flat import set_measures
 from mlflow_mleval.measures.label_sums import Sums
 from mlflow_mleval.measures.score_counts import ScoreCounts
@@ -20,12 +20,6 @@ TOP, BINS = 5, 15
 _BLOCK = 1 << 18  # cells of scores that are ranked at a time
 #: What the scores give by instance; NaN where they are no probabilities.
 _PROBABILITIES = ("log_loss", "brier_score")
-
-
-def one_hot(numbers: NDArray[np.int64], n_classes: int) -> sparse.csr_array:
-    """The label matrix of one class an instance."""
-    ends = np.arange(len(numbers) + 1)
-    return sparse.csr_array((np.ones(len(numbers), bool), numbers, ends), shape=(len(numbers), n_classes))
 
 
 def sum_classes(
@@ -52,7 +46,7 @@ def sum_classes(
         own = s if binary else s[:, 1] if n_classes == 2 else None
         scores = ScoreCounts.of(s, true[rows].toarray()) if own is None else ScoreCounts.of(own[:, None], (t == 1)[:, None])
         values |= dict.fromkeys(_PROBABILITIES, np.full(len(t), np.nan))
-        if is_probability(s):
+        if vectors.is_probability:
             of_true = np.where(t == 1, s, 1 - s) if binary else s[np.arange(len(t)), t]
             squares = (1 - of_true) ** 2 if binary else ((s**2).sum(axis=1) + 1 - 2 * of_true) / n_classes
             loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))

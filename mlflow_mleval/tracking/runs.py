@@ -37,6 +37,8 @@ T = TypeVar("T")
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it works.
 _THREADS = 8
+#: The longest parameter that MLflow stores.
+MAX_PARAM = 6_000
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
 _QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
 
@@ -67,6 +69,8 @@ class Payload:
         By the whole key of a metric, its values by step.
     tags : mapping of str to str
         What else identifies the result; those of `identity` go before.
+    params : mapping of str to str
+        What the method was set to; a run keeps those that it has already.
     files : mapping of str to callable
         By artifact path, what makes the content; called one after the other, while those before are being sent.
     history : sequence of Metric
@@ -80,6 +84,7 @@ class Payload:
     by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     history: Sequence[Metric] = ()
 
@@ -388,7 +393,9 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
-    log(client, run_id, metrics, tags)
+    known = run.data.params
+    params = {key: store.redacted(value)[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
+    log(client, run_id, metrics, tags, params)
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:

@@ -1,28 +1,30 @@
-"""Cross-validation of multi-label estimators with scikit-learn, evaluated in full and logged; nothing is patched."""
+"""Cross-validation of classifiers with scikit-learn, evaluated in full and logged; nothing is patched."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn import model_selection
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.class_vectors import classes_of, is_vector
 from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.estimator_names import dataset_name, method_name
 from mlflow_mleval.training.log_evaluation import payload_of
-from mlflow_mleval.training.scores import Predictions, predict
+from mlflow_mleval.training.scores import Predictions, predict, predict_classes
 from mlflow_mleval.validation import binary_matrix, one_of
 
 
@@ -46,7 +48,7 @@ def cross_validate(
     log_instances: bool = False,
     **hierarchy_options: Any,
 ) -> Evaluation:
-    """Cross-validate a multi-label estimator: every measure on every fold, in one run.
+    """Cross-validate a classifier of label sets, or of one label: every measure on every fold, in one run.
 
     Each fold is fitted and predicted where scikit-learn fits it, so `n_jobs` speeds up both, and no fitted model is kept.
     Nothing is patched; MLflow's own autologging stays as silent as it is in scikit-learn's function.
@@ -57,10 +59,10 @@ def cross_validate(
         Scores are taken from ``predict_proba``, else from ``decision_function``, in each shape that scikit-learn returns.
     X : N instances
         As the estimator takes them.
-    Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
+    Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K); or vector of N classes
         A sparse one is made dense, because scikit-learn's cross-validation accepts nothing else.
     cv : int, splitter or iterable of (train, test)
-        As in scikit-learn: a number of folds takes the rows in their order, without shuffling.
+        As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of one label, stratified.
     method, dataset : str, optional
         What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the run that it is logged to,
         else the estimator with the parameters that differ from their defaults, and the size of the data with a digest.
@@ -81,7 +83,8 @@ def cross_validate(
     Raises
     ------
     ValueError, TypeError
-        `Y` is no matrix of 0 and 1, or as raised by scikit-learn, the estimator or `evaluate`. Nothing was logged then.
+        `Y` is neither a matrix of 0 and 1 nor a vector of classes, the estimator is a regressor, a fold tests a class that it did
+        not train on, or as raised by scikit-learn, the estimator or `evaluate`. Nothing was logged then.
     StoreError
         The store cannot be reached, or the run holds another result already; found out before the first fold. What goes wrong
         with logging after the last fold is a warning, and the evaluation is returned all the same.
@@ -93,7 +96,13 @@ def cross_validate(
     Evaluation(60 instances, 3 labels, 5 folds, f1 0.7178, hamming_loss 0.2556)
     """
     one_of(conventions, "conventions", CONVENTIONS)
-    n_labels = binary_matrix(Y, "Y").shape[1]
+    if is_regressor(estimator):
+        raise TypeError(f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates no regression.")
+    if is_vector(Y):
+        found = np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names
+        n_labels = label_names = list(found)
+    else:
+        n_labels = binary_matrix(Y, "Y").shape[1]
     Y = Y if hasattr(Y, "shape") else np.asarray(Y)
     if log:
         target = runs.target(run_id) if experiment_name is None else None
@@ -121,11 +130,11 @@ def cross_validate(
 
 
 def fold_predictions(
-    estimator: Any, X: Any, Y: Any, n_labels: int, **options: Any
+    estimator: Any, X: Any, Y: Any, n_labels: int | list[Any], **options: Any
 ) -> tuple[list[Predictions], list[tuple[Any, Any]], Any]:
     """Predictions for each fold's test rows, the (train, test) rows of each fold, and the seconds to fit each.
 
-    The options are those of scikit-learn's function.
+    Of one label, `n_labels` are its classes. The options are those of scikit-learn's function.
     """
     found = model_selection.cross_validate(
         _Fold(estimator, n_labels), X, Y.toarray() if sparse.issparse(Y) else Y, scoring=_predict_fold,
@@ -141,6 +150,10 @@ def evaluate_folds(
     """One Evaluation of the predictions for each fold's test rows, with the options of `evaluate`."""
     tests = [test for _, test in splits]
     rows, folds = np.concatenate(tests), range(len(tests))
+    if is_vector(Y):
+        options["probabilities"] = None if all(p.is_probability for p in predictions) else False
+        if not without_scores(predictions) and len({p.y_score.ndim for p in predictions}) > 1:
+            predictions = [replace(p, y_score=None, without_score="other folds know more classes") for p in predictions]
     ev = evaluate(
         _safe_indexing(Y, rows),
         None if without_scores(predictions) else _stacked([p.y_score for p in predictions]),
@@ -183,7 +196,7 @@ def refuse_other(tags: Mapping[str, str], method: str, dataset: str) -> None:
 class _Fold(BaseEstimator):
     """An estimator that is replaced by its predictions once these are made, so that no fitted model travels or stays."""
 
-    def __init__(self, estimator: Any, n_labels: int) -> None:
+    def __init__(self, estimator: Any, n_labels: int | list[Any]) -> None:
         self.estimator = estimator
         self.n_labels = n_labels
 
@@ -195,14 +208,31 @@ class _Fold(BaseEstimator):
 
     def fit(self, X: Any, y: Any, **params: Any) -> _Fold:
         self.estimator.fit(X, y, **params)
+        if isinstance(self.n_labels, list):
+            self.trained_ = set(np.unique(classes_of(y, "Y")).tolist())
         return self
 
 
 def _predict_fold(fold: _Fold, X: Any, y: Any) -> float:
     """A scorer that keeps the predictions."""
-    fold.predictions_ = predict(fold.estimator, X, fold.n_labels)
+    if isinstance(fold.n_labels, list):
+        refuse_unseen(y, fold.trained_)
+        fold.predictions_ = predict_classes(fold.estimator, X, fold.n_labels)
+    else:
+        fold.predictions_ = predict(fold.estimator, X, fold.n_labels)
     fold.estimator = None
     return 0.0
+
+
+def refuse_unseen(y: Any, trained: Collection[Any]) -> None:
+    """Raise ValueError where a class is tested that was not trained on."""
+    tested = classes_of(y, "Y")
+    unseen = [name for name in np.unique(tested).tolist() if name not in trained]
+    if unseen:
+        raise ValueError(
+            f"`Y` must hold classes that were trained on, got {some(map(repr, unseen), 8)} among the test rows only "
+            f"({int(np.isin(tested, unseen).sum())} such rows). Take fewer or stratified folds, or leave these instances out."
+        )
 
 
 def _stacked(parts: Sequence[Any]) -> Any:

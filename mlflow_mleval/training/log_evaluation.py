@@ -11,8 +11,9 @@ import numpy as np
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import digests
+from mlflow_mleval.measures.class_vectors import class_matrix
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, expand
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
@@ -214,7 +215,8 @@ def _with_hierarchy(ev: Evaluation, h: Hierarchy) -> Evaluation:
 
 def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
     """The digest of the whole truth, of which the folds of the evaluation must test parts."""
-    truth = binary_matrix(y_true, "y_true")
+    one = ev.kind == ONE_LABEL
+    truth = class_matrix(y_true, "y_true", ev.label_names) if one else binary_matrix(y_true, "y_true")
     n, n_labels = truth.shape
     if n_labels != len(ev.label_names):
         raise ValueError(f"`y_true` must have the {len(ev.label_names)} labels of `ev`, got {n_labels} columns.")

@@ -21,23 +21,27 @@ SCORE_METHODS = {"predict_proba": 0.5, "decision_function": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a fitted estimator says about N instances and K labels.
+    """What a fitted estimator says about N instances and K labels, or one label of C classes.
 
     Attributes
     ----------
     y_score : array or scipy.sparse of shape (N, K), or None
-        Probabilities, else values of the decision function; the larger, the more relevant.
-    y_pred : array or scipy.sparse of 0 and 1, shape (N, K)
+        Probabilities, else values of the decision function; the larger, the more relevant. Of one label with a column for
+        each class, or (N,) of the second of two.
+    y_pred : array or scipy.sparse of 0 and 1, shape (N, K); or of classes, shape (N,)
     predict_time : float
         Seconds that ``predict`` took.
     without_score : str
         Why there is no score; empty where there is one.
+    is_probability : bool
+        Whether the scores of one label are probabilities.
     """
 
     y_score: Any
     y_pred: Any
     predict_time: float
     without_score: str = ""
+    is_probability: bool = True
 
 
 def is_multilabel(y: Any) -> bool:
@@ -89,6 +93,59 @@ def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     except Exception as error:  # an estimator may raise anything here, and its predictions are still good
         return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
     return Predictions(y_score, y_pred, seconds)
+
+
+def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictions:
+    """Class predictions and scores of a fitted estimator; the scores have a column for each of these classes.
+
+    A class that the estimator does not know has the probability 0; decision values lack it, and are left out with the reason.
+
+    Raises
+    ------
+    ValueError
+        ``predict`` returns something else than one class for each instance.
+
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> model = KNeighborsClassifier(1).fit([[0], [1]], ["a", "b"])
+    >>> predict_classes(model, [[0.1]], ["a", "b", "c"]).y_score
+    array([[1., 0., 0.]])
+    """
+    start = time.perf_counter()
+    y_pred = np.asarray(estimator.predict(X))
+    seconds = time.perf_counter() - start
+    y_pred = y_pred[:, 0] if y_pred.ndim == 2 and y_pred.shape[1] == 1 else y_pred
+    if y_pred.ndim != 1:
+        raise ValueError(f"the estimator must return one class for each instance, got shape {y_pred.shape}.")
+    try:
+        y_score, is_probability = _class_scores(estimator, X, list(classes))
+        if not np.isfinite(y_score).all():
+            raise ValueError("some scores are NaN or infinite")
+    except Exception as error:  # an estimator may raise anything here, and its predictions are still good
+        return Predictions(None, y_pred, seconds, f"{type(error).__name__}: {error}")
+    return Predictions(y_score, y_pred, seconds, is_probability=is_probability)
+
+
+def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[np.float64], bool]:
+    way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
+    if way is None:
+        raise AttributeError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
+    last = getattr(estimator, "best_estimator_", estimator)
+    last = last[-1] if isinstance(last, Pipeline) else last
+    if way == "decision_function" and len(classes) > 2 and getattr(last, "decision_function_shape", "ovr") == "ovo":
+        raise ValueError("its decision values are of pairs of classes (decision_function_shape='ovo')")
+    return columns_of_classes(getattr(estimator, way)(X), way, np.asarray(estimator.classes_).tolist(), classes)
+
+
+def columns_of_classes(raw: Any, way: str, known: list[Any], classes: list[Any]) -> tuple[NDArray[np.float64], bool]:
+    """What ``predict_proba`` or ``decision_function`` gives for some classes as scores of all, and whether it is the former."""
+    scores, is_probability = np.asarray(raw, dtype=float), way == "predict_proba"
+    if scores.ndim == 1 and known == classes:
+        return scores, is_probability
+    if scores.ndim != 2 or scores.shape[1] != len(known) or (known != classes and not is_probability):
+        raise ValueError(f"there are scores of shape {scores.shape} for {len(known)} classes of {len(classes)}")
+    found = np.zeros((len(scores), len(classes)))
+    found[:, [classes.index(name) for name in known]] = scores
+    return found, is_probability
 
 
 def as_matrix(raw: Any, n_labels: int, classes: Sequence[Any] | None = None) -> Any:

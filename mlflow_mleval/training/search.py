@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.evaluation import evaluate
+from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema
+from mlflow_mleval.training.cross_validation import refuse_unseen
 from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.training.estimator_names import method_name
-from mlflow_mleval.training.scores import predict
+from mlflow_mleval.training.scores import predict, predict_classes
 from mlflow_mleval.validation import one_of
 
 
@@ -30,14 +32,20 @@ class Scoring:
     hierarchy_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
-        found = predict(estimator, X, Y.shape[1])
-        ev = evaluate(
-            Y, found.y_score, found.y_pred, conventions=self.conventions, hierarchy=self.hierarchy, instances=False,
-            **self.hierarchy_options,
-        )  # fmt: skip
+        one = is_vector(Y)
+        options = {"conventions": self.conventions, "hierarchy": self.hierarchy, "instances": False, **self.hierarchy_options}
+        if one:
+            options["label_names"] = classes = np.asarray(estimator.classes_).tolist()
+            refuse_unseen(Y, classes)
+            found = predict_classes(estimator, X, classes)
+            options["probabilities"] = None if found.is_probability else False
+        else:
+            found = predict(estimator, X, Y.shape[1])
+        ev = evaluate(Y, found.y_score, found.y_pred, **options)
         names = self.measures
         if names is None:
-            names = [m for m in SETS["sixteen"] if found.y_score is not None or m not in SETS["ranking"]]
+            scored = (*SETS["ranking"], *(m for m in SETS["one-label"] if MEASURES[m].family in ("probability", "curve")))
+            names = [m for m in SETS["one-label" if one else "sixteen"] if found.y_score is not None or m not in scored]
             names += [m for m in ev.measures if m in SETS["hierarchical"]]
         values = {m: ev.measures.get(m, np.nan) for m in names}
         return {scorer_key(m): -v if MEASURES[m].direction == "min" else v for m, v in values.items()}
@@ -58,8 +66,8 @@ def scoring(
     Parameters
     ----------
     measures : iterable of str, optional
-        Measures or sets of them. By default the sixteen flat ones, without the ranking ones where the estimator has no scores,
-        and with a hierarchy the hierarchical ones. One that cannot be computed is NaN.
+        Measures or sets of them. By default the sixteen flat ones, of one label the set one-label, without those of scores where
+        the estimator has none, and with a hierarchy the hierarchical ones. One that cannot be computed is NaN.
     conventions, hierarchy, **hierarchy_options
         As in `evaluate`; with a hierarchy, `Y` must be a DataFrame with its classes as columns.
 
@@ -116,7 +124,7 @@ def log_search(
         Fitted with ``scoring=mleval.scoring()`` and ``refit`` set to a measure.
     dataset : str
     method : str, optional
-        By default the best estimator with the parameters that differ from their defaults.
+        By default a short name of the estimator.
     run_id, experiment_name : str, optional
         As in `log_evaluation`.
 
@@ -151,7 +159,7 @@ def log_search(
     means = {m: float(np.mean(values)) for m, values in by_fold.items()}
     means["fit_time"] = float(results["mean_fit_time"][best])
     if method is None:
-        method = method_name(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator)
+        method = method_name(search)
     payload = runs.Payload(
         method=method, dataset=dataset, means=means, folds=list(folds), by_fold=by_fold,
         tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
