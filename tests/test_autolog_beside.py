@@ -29,7 +29,6 @@ from autolog_cases import (  # noqa: F401 fixtures
     ours,
     runs_of_ours,
 )
-from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
@@ -123,21 +122,20 @@ def test_switched_off_below_mlflow_nothing_is_logged(runs):
 # ---- what is left alone ----------------------------------------------------------------------------------------------
 
 
-def test_single_label_classifiers_and_regressors_are_left_alone(client):
-    mleval.autolog(eval_data=(X_TEST, Y_TEST))
-    flowers, kinds = load_iris(return_X_y=True)
-    model = KNeighborsClassifier().fit(flowers, kinds)
-    model.score(flowers[:50], kinds[:50])
-    metrics.f1_score(kinds[:50], model.predict(flowers[:50]), average="micro")
-    model_selection.cross_validate(model, flowers, kinds, cv=3)
-    model_selection.cross_val_predict(model, flowers, kinds, cv=3)
-    GridSearchCV(model, {"n_neighbors": [1, 5]}, cv=3).fit(flowers, kinds)
-    regressor = RandomForestRegressor(3).fit(X_TRAIN, Y_TRAIN)
-    regressor.score(X_TEST, Y_TEST)
-    metrics.mean_squared_error(Y_TEST, regressor.predict(X_TEST))
-    model_selection.cross_validate(regressor, X, Y, cv=3)
-    several_classes = DecisionTreeClassifier().fit(X_TRAIN, Y_TRAIN + np.arange(4))
-    assert several_classes.predict(X_TEST).shape == (50, 4)
+def test_regressors_and_several_columns_of_classes_are_left_alone_and_that_is_said_once(client):
+    with pytest.warns(UserWarning, match="nothing is logged") as told:
+        mleval.autolog(eval_data=(X_TEST, Y_TEST))
+        regressor = RandomForestRegressor(3).fit(X_TRAIN, Y_TRAIN)
+        regressor.score(X_TEST, Y_TEST)
+        metrics.mean_squared_error(Y_TEST, regressor.predict(X_TEST))
+        model_selection.cross_validate(regressor, X, Y, cv=3)
+        several_classes = DecisionTreeClassifier().fit(X_TRAIN, Y_TRAIN + np.arange(4))
+        assert several_classes.predict(X_TEST).shape == (50, 4)
+        model_selection.cross_val_predict(several_classes, X, Y + np.arange(4), cv=3)
+        mleval.autolog(disable=True)
+    first, second = (text for w in told if "nothing" in (text := str(w.message)))
+    assert "of RandomForestRegressor: it is a regressor, and mleval evaluates classifiers" in first
+    assert "of DecisionTreeClassifier: its targets are several columns that are not 0 and 1" in second
     assert client.search_runs(["0"]) == []
 
 

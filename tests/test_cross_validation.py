@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_multilabel_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.neighbors import KNeighborsClassifier
@@ -118,8 +118,10 @@ def test_errors_of_the_estimator_and_of_the_target_pass(client):
         mleval.cross_validate(Failing(), X, Y, cv=3, dataset="d")
     with pytest.raises(ValueError, match="`Y` must hold only 0 and 1"):
         mleval.cross_validate(FOREST, X, Y * 2, cv=3, dataset="d")
-    with pytest.raises(ValueError, match="`Y` must be a matrix"):
-        mleval.cross_validate(FOREST, X, Y[:, 0], cv=3, dataset="d")
+    with pytest.raises(ValueError, match="`Y` must hold classes, got 0.5 in row 0 .* evaluates no regression"):
+        mleval.cross_validate(FOREST, X, Y[:, 0] + 0.5, cv=3, dataset="d")
+    with pytest.raises(TypeError, match="must be a classifier, got RandomForestRegressor: mleval evaluates no regr"):
+        mleval.cross_validate(RandomForestRegressor(), X, Y[:, 0], cv=3, dataset="d")
     with pytest.raises(ValueError, match="`conventions`"):
         mleval.cross_validate(FOREST, X, Y, conventions="mine")
     assert client.search_runs(["0"]) == []
@@ -151,7 +153,7 @@ def test_names_come_from_the_run_else_from_the_estimator(client):
     with mlflow.start_run(tags={"mleval.dataset": "mine"}) as run:
         mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
     tags = client.get_run(run.info.run_id).data.tags
-    assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("KNeighborsClassifier(n_neighbors=3)", "mine")
+    assert (tags[schema.TAG_METHOD], tags[schema.TAG_DATASET]) == ("KNeighborsClassifier", "mine")
     mleval.cross_validate(KNeighborsClassifier(3), X, Y, cv=3)
     latest = client.search_runs(["0"])[0].data.tags
     assert latest[schema.TAG_DATASET].startswith("120x4 labels-")
@@ -238,7 +240,7 @@ def test_a_search_logs_its_winner(client):
     run_id = mleval.log_search(grid, dataset="d", experiment_name="searches")
     best = mleval.cross_validate(grid.best_estimator_, X, Y, cv=4, log=False)
     study = mleval.load_study(experiment_names=["searches"])
-    name = f"KNeighborsClassifier(n_neighbors={grid.best_params_['n_neighbors']})"
+    name = "KNeighborsClassifier"
     for m in ("micro_f1", "hamming_loss", "coverage"):
         assert study.values.loc[("d", name), m] == pytest.approx(best.folds[m].mean())
         np.testing.assert_allclose(study.folds.loc[("d", name)][m], best.folds[m])

@@ -15,11 +15,12 @@ from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from mlflow_mleval.training.estimator_names import dataset_name, method_name, sample
-from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict
+from mlflow_mleval.training import estimator_names
+from mlflow_mleval.training.estimator_names import dataset_name, full_name, hyperparameters, method_name, sample
+from mlflow_mleval.training.scores import as_matrix, is_multilabel, predict, predict_classes
 
 X, Y = make_multilabel_classification(80, 6, n_classes=4, random_state=0)
 LOGISTIC = LogisticRegression()
@@ -47,7 +48,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: method_name(value)[:40])
+@pytest.mark.parametrize("estimator, cut", ESTIMATORS, ids=lambda value: full_name(value)[:40])
 def test_scores_explain_the_predictions(estimator, cut):
     found = predict(estimator.fit(X, Y), X, 4)
     assert found.without_score == ""
@@ -61,7 +62,7 @@ def test_scores_explain_the_predictions(estimator, cut):
     "estimator",
     [RandomForestClassifier(5), KNeighborsClassifier(), DecisionTreeClassifier(), MultiOutputClassifier(DecisionTreeClassifier()),
      OneVsRestClassifier(LOGISTIC), MLPClassifier(max_iter=400), DummyClassifier(), ClassifierChain(DecisionTreeClassifier())],
-    ids=lambda e: method_name(e)[:40],
+    ids=lambda e: full_name(e)[:40],
 )  # fmt: skip
 def test_labels_of_one_class_score_0_or_1(estimator):
     target = Y.copy()
@@ -110,6 +111,21 @@ def test_without_scores_there_are_still_predictions():
         predict(Rule(), X, 3)
 
 
+def test_scores_of_classes():
+    kinds = np.array(["a", "b", "c"])[Y[:, 0] + Y[:, 1]]
+    found = predict_classes(LOGISTIC.fit(X, kinds), X, ["a", "b", "c", "d"])
+    assert found.y_score.shape == (80, 4) and (found.y_score[:, 3] == 0).all() and found.is_probability
+    found = predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c"])
+    assert (np.array(["a", "b", "c"])[found.y_score.argmax(axis=1)] == found.y_pred).all() and not found.is_probability
+    found = predict_classes(LinearSVC().fit(X, Y[:, 0]), X, [0, 1])
+    assert found.y_score.shape == (80,) and ((found.y_score > 0) == found.y_pred).all()
+    pairs = SVC(decision_function_shape="ovo").fit(X, kinds)
+    assert "pairs of classes" in predict_classes(pairs, X, ["a", "b", "c"]).without_score
+    assert "for 3 classes of 4" in predict_classes(LinearSVC().fit(X, kinds), X, ["a", "b", "c", "d"]).without_score
+    with pytest.raises(ValueError, match="one class for each instance, got shape .80, 4."):
+        predict_classes(KNeighborsClassifier().fit(X, Y), X, [0, 1])
+
+
 def test_sparse_targets_and_predictions():
     model = OneVsRestClassifier(LOGISTIC).fit(X, sparse.csr_matrix(Y))
     found = predict(model, X, 4)
@@ -155,14 +171,40 @@ def test_is_multilabel(target, expected):
     assert is_multilabel(target) is expected
 
 
-def test_names_of_methods_tell_parameters_but_not_seeds():
-    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier"
+@pytest.fixture(name="no_names")
+def no_names_were_given(monkeypatch):
+    monkeypatch.setattr(estimator_names, "_named", {})
+
+
+@pytest.mark.parametrize(("estimator", "target", "name"), [
+    (MultiOutputClassifier(LogisticRegression(max_iter=2000)), Y, "BR(LogisticRegression)"),
+    (OneVsRestClassifier(LinearSVC()), Y, "BR(LinearSVC)"),
+    (OneVsRestClassifier(LinearSVC()), Y[:, 0], "OvR(LinearSVC)"),
+    (ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1), Y, "CC(LogisticRegression)"),
+    (make_pipeline(StandardScaler(), "passthrough", KNeighborsClassifier(7)), Y, "StandardScaler + KNeighborsClassifier"),
+    (GridSearchCV(MultiOutputClassifier(LinearSVC()), {"estimator__C": [1]}), Y, "BR(LinearSVC)"),
+    (type("MLkNN", (KNeighborsClassifier,), {})(), Y, "ML-kNN"),
+])  # fmt: skip
+def test_names_of_methods_are_those_of_the_field(no_names, estimator, target, name):
+    assert method_name(estimator, target) == name
+
+
+def test_names_of_methods_tell_parameters_only_where_two_would_be_called_the_same(no_names):
+    assert method_name(KNeighborsClassifier(3)) == "KNeighborsClassifier"
     assert method_name(KNeighborsClassifier(7, n_jobs=2)) == "KNeighborsClassifier(n_neighbors=7)"
-    assert method_name(RandomForestClassifier(random_state=3, verbose=1)) == "RandomForestClassifier"
-    chain = ClassifierChain(LogisticRegression(C=0.1), order="random", random_state=1)
-    assert method_name(chain) == "ClassifierChain(LogisticRegression(C=0.1), order='random')"
+    assert method_name(KNeighborsClassifier()) == "KNeighborsClassifier(n_neighbors=5)"
+    assert method_name(KNeighborsClassifier(3, n_jobs=5)) == "KNeighborsClassifier"
+    forests = [RandomForestClassifier(random_state=seed, verbose=seed) for seed in (1, 2)]
+    assert {method_name(forest) for forest in forests} == {"RandomForestClassifier"}
+    assert [hyperparameters(forest)["random_state"] for forest in forests] == ["1", "2"]
+    assert "verbose" not in hyperparameters(forests[0])
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 3]}, cv=2).fit(X, Y)
+    assert method_name(search) == "KNeighborsClassifier(n_neighbors=tuned)"
+    assert hyperparameters(search)["n_neighbors"] == str(search.best_params_["n_neighbors"])
     long = [method_name(MLPClassifier(hidden_layer_sizes=(n,) * 100)) for n in (10, 11)]
     assert long[0] != long[1] and all(len(name) <= 200 for name in long)
+    assert full_name(ClassifierChain(LogisticRegression(C=0.1), order="random")) == (
+        "ClassifierChain(LogisticRegression(C=0.1), order='random')")
 
 
 def test_names_of_datasets_tell_data_apart_but_not_containers():
@@ -171,6 +213,7 @@ def test_names_of_datasets_tell_data_apart_but_not_containers():
     other[0, 0] += 1
     assert dataset_name(other, Y) != dataset_name(X, Y)
     assert dataset_name(X, Y) == dataset_name(X.copy(), Y.copy())
+    assert dataset_name(X, Y[:, 0]).startswith("80x2 classes-")
     frame = pd.DataFrame(X).assign(text="x")
     for value in (frame, sparse.csr_matrix(X), ["some", "texts"], frame["text"]):
         assert sample(value, Y) == sample(value, Y) != sample(X, Y)

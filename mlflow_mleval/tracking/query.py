@@ -171,6 +171,7 @@ def load_study(
         raise NoRunsError(f"{where} in {store.store_name()} {hold} no run that can be used: {_why_none(runs, excluded)}.")
     results = _keep(results, "method", methods, exclude_methods)
     results = _keep(results, "dataset", datasets, exclude_datasets)
+    results = _held_out_before_searches(results, set(run_ids or ()), excluded)
     repeat_rule.check(results)
     _check_comparable(results)
     if choice.asked is not None:
@@ -389,6 +390,15 @@ def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: It
     if not kept:
         raise NoRunsError(f"no {what} is left after the exclusions; the selection has {some(map(repr, sorted(have)))}.")
     return kept
+
+
+def _held_out_before_searches(results: Sequence[Result], named: Collection[str], excluded: list[Excluded]) -> list[Result]:
+    """Without what a search says of its winner where the same method was evaluated otherwise, but for runs named by id."""
+    evaluated = {(r.dataset, r.method) for r in results if r.selected_among == 1 and r.status == schema.COMPLETE}
+    gone = [r for r in results if r.selected_among > 1 and (r.dataset, r.method) in evaluated and r.run_id not in named]
+    why = "a search chose it by these very values, and the method was evaluated without them"
+    excluded += [Excluded("run", r.name, why) for r in gone]
+    return [r for r in results if r.run_id not in {g.run_id for g in gone}]
 
 
 def _check_comparable(results: Sequence[Result]) -> None:

@@ -24,7 +24,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking.context.registry import resolve_tags
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS, MLFLOW_RUN_NOTE
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import some, text_problem
@@ -37,6 +37,8 @@ T = TypeVar("T")
 BATCH = 900
 #: Files that are sent at once; on a server with several workers each request waits longer than it works.
 _THREADS = 8
+#: The tag of a run whose parameters MLflow's own autologging has logged.
+_ESTIMATOR = "estimator_class"
 #: The longest parameter that MLflow stores.
 MAX_PARAM = 6_000
 _MAX_INPUT_NAME, _MAX_INPUT_DIGEST = 500, 36
@@ -69,12 +71,14 @@ class Payload:
         By the whole key of a metric, its values by step.
     tags : mapping of str to str
         What else identifies the result; those of `identity` go before.
-    params : mapping of str to str
-        What the method was set to; a run keeps those that it has already.
     files : mapping of str to callable
         By artifact path, what makes the content; called one after the other, while those before are being sent.
     history : sequence of Metric
         Metrics of the training that led to the result, with their own times and steps; they are no part of the result.
+    params : mapping of str to str
+        What the method was set to. A run keeps those that it has; one that MLflow's own autologging made has them all.
+    note : str
+        The description of the run's page, where it has none.
     """
 
     method: str
@@ -84,9 +88,10 @@ class Payload:
     by_fold: Mapping[str, Sequence[float]] = field(default_factory=dict)
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    params: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
     history: Sequence[Metric] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     @cached_property
     def digest(self) -> str:
@@ -393,7 +398,9 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)
     if tables := [path for path in schema.TABLES if path in payload.files]:
         tags[MLFLOW_LOGGED_ARTIFACTS] = _tables(run.data.tags.get(MLFLOW_LOGGED_ARTIFACTS), tables)
-    known = run.data.params
+    if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
+        tags[MLFLOW_RUN_NOTE] = payload.note
+    known = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: store.redacted(value)[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
     log(client, run_id, metrics, tags, params)
 

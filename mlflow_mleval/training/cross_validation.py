@@ -22,7 +22,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, bounded
-from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import Predictions, predict, predict_classes
 from mlflow_mleval.validation import binary_matrix, one_of
@@ -65,7 +65,7 @@ def cross_validate(
         As in scikit-learn: a number of folds takes the rows in their order, without shuffling; of one label, stratified.
     method, dataset : str, optional
         What the run is called. By default the tags ``mleval.method`` and ``mleval.dataset`` of the run that it is logged to,
-        else the estimator with the parameters that differ from their defaults, and the size of the data with a digest.
+        else a short name of the estimator (its parameters become the run's), and the size of the data with a digest.
     groups, params, n_jobs
         As in `sklearn.model_selection.cross_validate`; `groups` goes to the splitter.
     label_names, hierarchy, conventions, **hierarchy_options
@@ -108,7 +108,7 @@ def cross_validate(
         target = runs.target(run_id) if experiment_name is None else None
         tags = bounded(lambda: runs.held(target, experiment_name))
         named = {} if runs.holds_result(tags) else tags
-        method = method or named.get(schema.TAG_METHOD) or method_name(estimator)
+        method = method or named.get(schema.TAG_METHOD) or method_name(estimator, Y)
         dataset = dataset or named.get(schema.TAG_DATASET) or dataset_name(X, Y)
         refuse_other(tags, method, dataset)
     predictions, splits, fit_times = fold_predictions(
@@ -122,6 +122,7 @@ def cross_validate(
     )  # fmt: skip
     if log:
         payload = payload_of(ev, method=method, dataset=dataset, log_instances=log_instances, **split_facts(Y, splits))
+        payload = replace(payload, params=params_of(estimator))
         delivery = Delivery()
         delivery.send("the evaluation", payload, target, experiment_name)
         if delivery.warning:

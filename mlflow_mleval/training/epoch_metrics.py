@@ -10,7 +10,7 @@ import numpy as np
 from mlflow.entities import Metric
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.harmless import warn
@@ -20,7 +20,7 @@ from mlflow_mleval.training.unsent import home
 #: hierarchical measures that the evaluation has.
 EPOCH_MEASURES = (
     "hamming_loss", "subset_accuracy", "f1", "micro_f1", "macro_f1", "ranking_loss", "average_precision",
-    "soft_hamming_loss", "soft_subset_loss", "soft_binomial_area",
+    "soft_hamming_loss", "soft_subset_loss", "soft_binomial_area", *SETS["one-label"],
 )  # fmt: skip
 #: Parameters of the loss profile for each epoch at most; each is a chart in MLflow.
 _POINTS = 10
@@ -77,7 +77,7 @@ def _usual(ev: Evaluation) -> list[str]:
 
 def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:
     """The binomial losses of the label sets and, where these lie in [0, 1], of the scores, at a few k from end to end."""
-    if "pred_sets" in ev.inputs:
+    if ev.kind != LABEL_SETS:
         return {}
     n_labels = len(ev.label_names)
     ks = np.unique(np.linspace(1, n_labels, min(n_labels, _POINTS)).round().astype(int))

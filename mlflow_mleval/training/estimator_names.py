@@ -53,6 +53,11 @@ def method_name(estimator: Any, Y: Any = None) -> str:
     return known[key]
 
 
+def params_of(estimator: Any) -> dict[str, str]:
+    """The parameters of a run: the whole name as ``estimator``, and each hyperparameter."""
+    return {"estimator": full_name(estimator)} | hyperparameters(estimator)
+
+
 def full_name(estimator: Any) -> str:
     """The estimator with all parameters that differ from their defaults, apart from seeds and the like.
 

@@ -15,6 +15,7 @@ from mlflow_mleval.measures.class_vectors import class_matrix
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, expand
 from mlflow_mleval.naming import some
+from mlflow_mleval.report.content.run import description
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
 from mlflow_mleval.training.epoch_metrics import EpochMetrics
@@ -187,6 +188,7 @@ def payload_of(
     wanted = set(MEASURES if measures is None else expand(measures))
     if unknown := sorted(wanted - set(MEASURES)):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
+    report = content.report(identity)
     return runs.Payload(
         method=method,
         dataset=dataset,
@@ -195,7 +197,8 @@ def payload_of(
         by_fold={m: v.tolist() for m, v in ev.folds.items() if m in wanted} if len(ev.folds) else {},
         curves=content.curves(),
         tags=identity,
-        files=content.files(identity, log_instances),
+        files=content.files(report, log_instances),
+        note=description(report),
     )
 
 

@@ -133,9 +133,8 @@ class RunContent:
             found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, [part.n for part in sums], folds)
         return found
 
-    def files(self, tags: Mapping[str, str], instances: bool) -> dict[str, Callable[[], str | bytes]]:
+    def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
         """Artifacts by path, made when they are sent."""
-        report = self.report(tags)
         shown = document(report)
         found = {
             schema.ARTIFACT_REPORT: shown.to_html,

@@ -58,6 +58,18 @@ def is_multilabel(y: Any) -> bool:
         return False
 
 
+def is_one_label(y: Any) -> bool:
+    """Whether a target is one label of two or more classes, as scikit-learn sees it; a regression's measurements are none.
+
+    >>> is_one_label([0, 1, 2]), is_one_label(["a", "b"]), is_one_label([0.5, 1.2]), is_one_label([[0, 1]])
+    (True, True, False, False)
+    """
+    try:
+        return type_of_target(y) in ("binary", "multiclass")
+    except (ValueError, TypeError):
+        return False
+
+
 def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
     """Label predictions and scores of a fitted estimator.
 

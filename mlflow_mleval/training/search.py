@@ -17,7 +17,7 @@ from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.cross_validation import refuse_unseen
 from mlflow_mleval.training.delivery import deliver
-from mlflow_mleval.training.estimator_names import method_name
+from mlflow_mleval.training.estimator_names import method_name, params_of
 from mlflow_mleval.training.scores import predict, predict_classes
 from mlflow_mleval.validation import one_of
 
@@ -163,7 +163,7 @@ def log_search(
     payload = runs.Payload(
         method=method, dataset=dataset, means=means, folds=list(folds), by_fold=by_fold,
         tags={schema.TAG_CONVENTIONS: search.scoring.conventions, schema.TAG_SELECTED: str(len(results["params"]))},
-        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)},
+        files={schema.ARTIFACT_CANDIDATES: lambda: candidates(search)}, params=params_of(search),
     )  # fmt: skip
     return deliver(payload, run_id, experiment_name)
 

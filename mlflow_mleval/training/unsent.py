@@ -38,6 +38,7 @@ def keep(payload: runs.Payload, *, run_id: str | None, experiment_name: str | No
         "by_fold": {m: list(v) for m, v in payload.by_fold.items()},
         "curves": {key: list(map(list, v.items())) for key, v in payload.curves.items()}, "tags": dict(payload.tags),
         "files": {path: _encoded(make()) for path, make in payload.files.items()},
+        "params": dict(payload.params), "note": payload.note,
         "history": [[m.key, m.value, m.timestamp, m.step] for m in payload.history],
     }  # fmt: skip
     folder = home()
@@ -158,7 +159,7 @@ def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
         files = {name: _made(text) for name, text in parts["files"].items()}
         own = (parts[key] for key in ("method", "dataset", "means", "folds", "by_fold"))
         history = [Metric(*values) for values in parts.get("history", ())]
-        payload = runs.Payload(*own, curves, parts["tags"], files, history)
+        payload = runs.Payload(*own, curves, parts["tags"], files, history, parts.get("params", {}), parts.get("note", ""))
         if payload.digest != parts["digest"]:
             raise ValueError("its digest is not that of its content")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -219,6 +219,12 @@ def _summary(report: RunReport) -> Section:
     return Section("verdict", "In short", [Text([f"{text}." for text in found], "lead", depth=ALWAYS)])
 
 
+def description(report: RunReport) -> str:
+    """The summary and the doubts as Markdown: what MLflow shows on the run's page."""
+    about = " · ".join([*report.size, report.decision])
+    return Document(report.title, [_summary(report), *doubts(report.doubts())], about=about).to_markdown()
+
+
 def _lead(report: RunReport) -> str:
     means, lead, parts = report.means, report.lead, []
     if lead:

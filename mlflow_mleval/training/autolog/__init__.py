@@ -32,7 +32,7 @@ def autolog(
     disable: bool = False,
     **hierarchy_options: Any,
 ) -> None:
-    """Log a full evaluation of whatever a script evaluates with scikit-learn on labels N x K.
+    """Log a full evaluation of whatever a script evaluates with scikit-learn: label sets, or one label of several classes.
 
     - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an evaluation of that data, in the run
       that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out; of a model
@@ -43,15 +43,17 @@ def autolog(
       ``mleval.selected_among``: values of a winner on the folds that chose it are optimistic.
 
     Where no run is active, a new one is made. A run holds one method on one dataset; what comes after the first result goes to
-    new runs of the same experiment. Single-label classifiers and regressors are left alone. The script itself is not touched:
-    not its values, its random state, its exceptions; a failure to log is one warning. Works with MLflow's own autologging in
+    new runs of the same experiment. Where nothing is logged, one line says why: of a regressor, and of what was fitted when no
+    held-out labels were seen until the end. The script itself is not touched: not its values, its random state, its exceptions;
+    a failure to log is one warning. Works with MLflow's own autologging in
     any order. Calling it again changes the options, for example the dataset's name in a loop over datasets.
 
     Parameters
     ----------
     method, dataset : str, optional
         Names of all that is logged until the next call. By default the tags ``mleval.method`` and ``mleval.dataset`` of the
-        run, else the estimator with the parameters that differ from their defaults, and the size of the data with a digest.
+        run, else a short name of the estimator, such as BR(LogisticRegression), and the size of the data with a digest. The
+        estimator's parameters become those of the run.
     eval_data : tuple (X, Y), optional
         Held-out data on which to evaluate after every fit.
     label_names, hierarchy, conventions, **hierarchy_options

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery
-from mlflow_mleval.training.estimator_names import dataset_name, method_name
+from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 
@@ -49,6 +49,8 @@ class Sink:
         Whether failures are not said.
     asynchronous : bool
         Whether runs are written by a thread while the script goes on.
+    logged : set of str
+        The names of the estimators of which something was evaluated.
     """
 
     method: str | None = None
@@ -56,6 +58,7 @@ class Sink:
     options: dict[str, Any] = field(default_factory=dict)
     silent: bool = False
     asynchronous: bool = False
+    logged: set[str] = field(default_factory=set)
 
     @contextmanager
     def harmless(self, what: str) -> Iterator[None]:
@@ -90,8 +93,9 @@ class Sink:
         """
         with self.harmless(what):
             ev, facts = make()
-            names = self.method or method_name(estimator), self.dataset or dataset_name(X, Y)
-            job = (ev, names, runs.target(run_id), self.options | facts)
+            self.logged.add(short := method_name(estimator, Y))
+            names = self.method or short, self.dataset or dataset_name(X, Y)
+            job = (ev, names, runs.target(run_id), self.options | facts, params_of(estimator))
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]
             else:
@@ -105,7 +109,8 @@ class Sink:
             self.warn(f"{what} was not logged. {type(error).__name__}: {error}")
 
     def _write(
-        self, what: str, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any]
+        self, what: str, ev: Evaluation, names: tuple[str, str], run_id: str | None, options: dict[str, Any],
+        params: dict[str, str],
     ) -> None:
         (method, dataset), experiment = names, None
         delivery = Delivery()
@@ -116,7 +121,8 @@ class Sink:
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
-        delivery.send(what, payload_of(ev, method=method, dataset=dataset, **options), run_id, experiment)
+        payload = replace(payload_of(ev, method=method, dataset=dataset, **options), params=params)
+        delivery.send(what, payload, run_id, experiment)
         if delivery.warning:
             self.warn(delivery.warning)
 

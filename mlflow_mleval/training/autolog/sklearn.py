@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import inspect
 import sys
@@ -13,21 +14,32 @@ from typing import Any
 import numpy as np
 import sklearn.metrics
 from sklearn import model_selection
-from sklearn.base import ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, all_estimators
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
+from mlflow_mleval.measures.class_vectors import classes_of, is_vector
+from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs
 from mlflow_mleval.training.autolog.fit_clock import FitClock
 from mlflow_mleval.training.autolog.patching import Patches, imported_earlier, places
 from mlflow_mleval.training.autolog.sink import Sink, flush
-from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, split_facts, without_scores
-from mlflow_mleval.training.estimator_names import sample
+from mlflow_mleval.training.cross_validation import evaluate_folds, fold_predictions, refuse_unseen, split_facts, without_scores
+from mlflow_mleval.training.estimator_names import method_name, sample
 from mlflow_mleval.training.harmless import without_mlflow
-from mlflow_mleval.training.scores import SCORE_METHODS, Predictions, as_matrix, is_multilabel, predict
+from mlflow_mleval.training.scores import (
+    SCORE_METHODS,
+    Predictions,
+    as_matrix,
+    columns_of_classes,
+    is_multilabel,
+    is_one_label,
+    predict,
+    predict_classes,
+)
 
 _VALIDATION = "sklearn.model_selection._validation"
 #: Attribute that MLflow's own autologging sets on a fitted estimator.
@@ -66,11 +78,16 @@ class SklearnAutolog:
         self._clock = FitClock()
         self._fits: weakref.WeakKeyDictionary[Any, _Fit] = weakref.WeakKeyDictionary()
         self._predictions: dict[int, tuple[Any, Any, Any]] = {}
+        self._fitted: dict[str, None] = {}
+        self._said: set[str] = set()
+        atexit.register(self._say_not_logged)
 
     def start(self, sink: Sink, options: dict[str, Any], eval_data: tuple[Any, Any] | None, searches: bool) -> None:
         """Put the wrappers on, and say which functions were imported too early."""
+        self._said.clear()
+        if was_on := self.patches.active:
+            sink.logged |= self.sink.logged
         self.sink, self.options, self.eval_data, self.searches = sink, options, eval_data, searches
-        was_on = self.patches.active
         wrap = self.patches.wrap
         self._clock.start()
         for name in ("cross_validate", "cross_val_predict"):
@@ -79,7 +96,7 @@ class SklearnAutolog:
                 wrap(owner, name, getattr(self, name), through=_VALIDATION if name == "cross_validate" else "")
         hooks = {"fit": self.fit, "score": self.score} | dict.fromkeys(("predict", *SCORE_METHODS), self.predict)
         for name, hook in hooks.items():
-            for owner, slot in places(_classifiers(), name):
+            for owner, slot in places(_estimators(), name):
                 wrap(owner, slot, hook)
         for name in sklearn.metrics.__all__:
             metric = getattr(sklearn.metrics, name)
@@ -90,7 +107,9 @@ class SklearnAutolog:
             self._say_imported_earlier()
 
     def stop(self) -> None:
-        """Take the wrappers off; wait for what is being written."""
+        """Take the wrappers off; wait for what is being written, and say of which fits nothing was logged."""
+        if self.patches.active:
+            self._say_not_logged()
         self.patches.restore()
         self._clock.stop()
         flush()
@@ -104,6 +123,40 @@ class SklearnAutolog:
                 "them through their module, as sklearn.model_selection.cross_validate(...)."
             )
 
+    def _say_not_logged(self) -> None:
+        """What was fitted and never evaluated: the script has shown no labels that the model had not seen."""
+        names = [name for name in self._fitted if name not in self.sink.logged] if self.patches.active else []
+        self._fitted.clear()
+        if names:
+            self.sink.warn(
+                f"nothing was logged of {some(names, 4)}: no held-out labels were seen. Call model.score(X_test, y_test) or a "
+                "metric of sklearn.metrics on what it predicts, pass autolog(eval_data=(X_test, y_test)), or call "
+                "mleval.cross_validate."
+            )
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.sink.warn(text)
+
+    def _say_why_not(self, estimator: Any, Y: Any) -> None:
+        """Why a fit is none of ours, once."""
+        name = type(estimator).__name__
+        try:
+            regressor, classifier = is_regressor(estimator), is_classifier(estimator)
+        except Exception:  # no estimator: scikit-learn will say so
+            return
+        if regressor:
+            self._say_once(
+                f"nothing is logged of {name}: it is a regressor, and mleval evaluates classifiers. MLflow's own autologging, "
+                "mlflow.sklearn.autolog(), logs regression."
+            )
+        elif classifier and _n_columns(Y) > 1:
+            self._say_once(
+                f"nothing is logged of {name}: its targets are several columns that are not 0 and 1. Evaluate each column by "
+                "itself: mleval.evaluate(y[:, i], y_pred=predicted[:, i])."
+            )
+
     # ---- fit, then evaluate ------------------------------------------------------------------------------------------
 
     def fit(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,14 +164,17 @@ class SklearnAutolog:
         before = getattr(estimator, _MLFLOW_RUN, None)
         result, seconds = self._clock.timed(original, estimator, *args, **kwargs)
         X, Y = _data(args, kwargs)
-        if _n_columns(Y) > 1:
+        if not _concerns(estimator, Y):
+            self._say_why_not(estimator, Y)
+        else:
             try:
+                self._fitted[method_name(estimator, Y)] = None
                 found = getattr(estimator, _MLFLOW_RUN, None)
                 run_id = found if found != before else runs.target()
                 self._fits[estimator] = _Fit(run_id, sample(X, Y), seconds)
             except Exception as error:
                 self.sink.warn(f"a fit was not noted. {type(error).__name__}: {error}")
-            if cv is not _NONE and _concerns(estimator, Y):
+            if cv is not _NONE:
                 self._search(estimator, X, Y, cv, {k: v for k, v in kwargs.items() if k not in ("X", "y", "Y")})
             if self.eval_data is not None:
                 self._held_out(estimator, *self.eval_data)
@@ -131,17 +187,26 @@ class SklearnAutolog:
 
     def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(estimator, *args, **kwargs)
-        if _n_columns(result) > 1 and not isinstance(result, list):
-            key = id(result)
-            kept = weakref.ref(result, lambda _: self._predictions.pop(key, None))
-            self._predictions[key] = kept, estimator, _data(args, kwargs)[0]
+        if isinstance(result, np.ndarray) or (_n_columns(result) > 1 and not isinstance(result, list)):
+            # A column of it, as of probabilities, is another array with the same base.
+            keys = {id(result), id(getattr(result, "base", None))}
+
+            def forget(_: Any) -> None:
+                for key in keys:
+                    self._predictions.pop(key, None)
+
+            kept = weakref.ref(result, forget)
+            self._predictions |= dict.fromkeys(keys - {id(None)}, (kept, estimator, _data(args, kwargs)[0]))
         return result
 
     def metric(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         predicted = args[1] if len(args) > 1 else next((kwargs[name] for name in _PREDICTED if name in kwargs), None)
-        kept, estimator, X = self._predictions.get(id(predicted), (None, None, None))
-        if kept is not None and kept() is predicted:
+        base = getattr(predicted, "base", None)
+        kept, estimator, X = self._predictions.get(id(predicted), self._predictions.get(id(base), (None, None, None)))
+        seen = None if kept is None else kept()
+        owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
+        if any(own is predicted or own is base for own in owners):
             self._held_out(estimator, X, args[0] if args else kwargs.get("y_true"))
         return result
 
@@ -160,19 +225,28 @@ class SklearnAutolog:
             known.evaluated.add(key)
 
             def evaluation() -> tuple[Evaluation, dict[str, Any]]:
-                found = _predicted(estimator, X, _n_columns(Y))
+                found = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
                 if found.without_score:
                     self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                return evaluate(Y, found.y_score, found.y_pred, **times, **self.options), {}
+                return evaluate(Y, found.y_score, found.y_pred, **times, **self._options(Y, estimator, found)), {}
 
             self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
+
+    def _options(self, Y: Any, estimator: Any = None, found: Predictions | None = None) -> dict[str, Any]:
+        """The options of `evaluate`; of one label with its classes, and whether the scores are probabilities."""
+        if not is_vector(Y):
+            return self.options
+        known = getattr(estimator, "classes_", None)
+        names = self.options["label_names"] or (_classes(Y) if known is None else np.asarray(known).tolist())
+        return self.options | {"label_names": names} | ({} if found is None or found.is_probability else {"probabilities": False})
 
     # ---- folds -------------------------------------------------------------------------------------------------------
 
     def cross_validate(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
         if call is None:
+            self._say_why_not(*_data_of_call(args, kwargs))
             return original(*args, **kwargs)
         asked = call.get("return_estimator", False)
         result = original(**call | {"return_estimator": True})
@@ -183,7 +257,8 @@ class SklearnAutolog:
             found = []
             for i, (fitted, (_, test)) in enumerate(zip(estimators, splits, strict=True)):
                 try:
-                    found.append(_predicted(fitted, _safe_indexing(X, test), _n_columns(Y)))
+                    trained = getattr(fitted, "classes_", None)
+                    found.append(_predicted(fitted, _safe_indexing(X, test), _safe_indexing(Y, test), trained, _classes(Y)))
                 except Exception as error:
                     raise RuntimeError(f"fold {i} gives no predictions ({error}).") from error
             return self._folds(found, Y, splits, result["fit_time"])
@@ -194,19 +269,28 @@ class SklearnAutolog:
     def cross_val_predict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         call = _arguments(original, args, kwargs)
         way = "" if call is None else call.get("method", "predict")
+        if call is None:
+            self._say_why_not(*_data_of_call(args, kwargs))
         if way not in ("predict", *SCORE_METHODS):
             return original(*args, **kwargs)
         result = original(**call)
         X, Y, splits = call["X"], call["y"], call["cv"].splits
 
         def evaluation() -> tuple[Evaluation, dict[str, Any]]:
-            truth = np.asarray(Y)
-            found = as_matrix(result, truth.shape[1], [np.unique(column) for column in truth.T])
-            folds = np.empty(len(found), dtype=int)
+            truth, options = np.asarray(Y), dict(self._options(Y))
+            folds = np.empty(len(truth), dtype=int)
             for number, (_, test) in enumerate(splits):
                 folds[test] = number
-            given = (None, found) if way == "predict" else (found, found > SCORE_METHODS[way])
-            return evaluate(Y, *given, folds=folds, **self.options), split_facts(Y, splits)
+            if is_vector(Y):
+                found, given = result, (None, result)
+                if way != "predict":
+                    names = _classes(Y)
+                    found, options["probabilities"] = columns_of_classes(result, way, names, names)
+                    given = found, None
+            else:
+                found = as_matrix(result, truth.shape[1], [np.unique(column) for column in truth.T])
+                given = (None, found) if way == "predict" else (found, found > SCORE_METHODS[way])
+            return evaluate(Y, *given, folds=folds, **options), split_facts(Y, splits)
 
         self.sink.log("a cross-validated prediction", evaluation, call["estimator"], X, Y, None)
         return result
@@ -221,24 +305,25 @@ class SklearnAutolog:
             if cv is _SPENT:
                 raise TypeError("its splits can be drawn only once. Pass cv as a list or a splitter.")
             groups = params.pop("groups", None)
-            found = fold_predictions(best, X, Y, _n_columns(Y), cv=cv, n_jobs=search.n_jobs, groups=groups, params=params)
+            labels = _n_columns(Y) or _classes(Y)
+            found = fold_predictions(best, X, Y, labels, cv=cv, n_jobs=search.n_jobs, groups=groups, params=params)
             ev, facts = self._folds(found[0], Y, *found[1:])
             return ev, facts | {"selected_among": len(search.cv_results_["params"])}
 
         best = clone(search.estimator).set_params(**clone(search.best_params_, safe=False))
-        self.sink.log("a search", evaluation, best, X, Y, self._fits.get(search, _Fit()).run_id)
+        self.sink.log("a search", evaluation, search, X, Y, self._fits.get(search, _Fit()).run_id)
 
     def _folds(self, found: list[Predictions], Y: Any, splits: Any, times: Any) -> tuple[Evaluation, dict[str, Any]]:
         if reason := without_scores(found):
             self.sink.warn(reason)
         Y = Y if hasattr(Y, "shape") else np.asarray(Y)
-        return evaluate_folds(found, Y, splits, times, **self.options), split_facts(Y, splits)
+        return evaluate_folds(found, Y, splits, times, **self._options(Y)), split_facts(Y, splits)
 
 
-def _classifiers() -> set[type]:
-    """Every class of classifiers, pipelines and searches that there is by now, of other packages and the script too."""
-    all_estimators("classifier")  # imports those of scikit-learn
-    found: set[type] = {ClassifierMixin, Pipeline, BaseSearchCV}
+def _estimators() -> set[type]:
+    """Every class of classifiers, regressors, pipelines and searches by now, of other packages and the script too."""
+    all_estimators(["classifier", "regressor"])  # imports those of scikit-learn
+    found: set[type] = {ClassifierMixin, RegressorMixin, Pipeline, BaseSearchCV}
     new = list(found)
     while new:
         new = [cls for cls in new.pop().__subclasses__() if cls not in found] + new
@@ -291,6 +376,11 @@ def _data(args: Any, kwargs: Any) -> tuple[Any, Any]:
     return X, args[1] if len(args) > 1 else kwargs.get("y", kwargs.get("Y"))
 
 
+def _data_of_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Estimator and Y of a call of a cross-validation."""
+    return args[0] if args else kwargs.get("estimator"), args[2] if len(args) > 2 else kwargs.get("y")
+
+
 def _n_columns(Y: Any) -> int:
     """Number of columns; 0 where it is no matrix."""
     rows = isinstance(Y, (list, tuple)) and len(Y) and isinstance(Y[0], (list, tuple))
@@ -299,17 +389,30 @@ def _n_columns(Y: Any) -> int:
 
 
 def _concerns(estimator: Any, Y: Any) -> bool:
-    """Whether this is a multi-label classification."""
+    """Whether this is a classification of label sets, or of one label of several classes."""
     try:
-        return _n_columns(Y) > 1 and is_multilabel(Y) and not is_regressor(estimator)
+        if is_regressor(estimator) or Y is None:
+            return False
+        return is_multilabel(Y) if _n_columns(Y) > 1 else is_vector(Y) and is_classifier(estimator) and is_one_label(Y)
     except Exception:
         return False
 
 
-def _predicted(estimator: Any, X: Any, n_labels: int) -> Predictions:
+def _classes(Y: Any) -> list[Any]:
+    """The classes of one label; none of label sets."""
+    return np.unique(classes_of(Y, "y")).tolist() if is_vector(Y) else []
+
+
+def _predicted(estimator: Any, X: Any, Y: Any, trained: Any, classes: list[Any] | None = None) -> Predictions:
+    """What the estimator, trained on these classes, predicts for instances whose truth is Y; with scores of the classes."""
     with warnings.catch_warnings(), without_mlflow():  # the script has been told already what its estimator warns of
         warnings.simplefilter("ignore")
-        return predict(estimator, X, n_labels)
+        if not is_vector(Y):
+            return predict(estimator, X, _n_columns(Y))
+        if trained is None:
+            return predict_classes(estimator, X, classes or _classes(Y))
+        refuse_unseen(Y, trained := np.asarray(trained).tolist())
+        return predict_classes(estimator, X, classes or trained)
 
 
 def _is_metric(function: Any) -> bool:
