@@ -368,7 +368,7 @@ def test_which_experiments(log, monkeypatch, client):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d"))
     with pytest.raises(NoRunsError, match=r"no experiment is chosen.*`experiment_names=\[NAME\]`.*has 'x', 'Default'"):
         load_study()
-    with pytest.raises(NoRunsError, match=r"there is no experiment 'y' in sqlite.*has 'x', 'Default'"):
+    with pytest.raises(NoRunsError, match=r"there is no experiment 'y'. The store sqlite.*has 'x', 'Default'"):
         load_study(experiment_names=["y"])
     with pytest.raises(NoRunsError, match=r"there is no experiment id '7'"):
         load_study(experiment_ids=["7"])

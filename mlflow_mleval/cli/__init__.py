@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 
 from mlflow_mleval import __version__
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags
+from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
 from mlflow_mleval.cli.over import heeded, run_over
@@ -83,16 +84,27 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
 
 @main.command(params=[*opt.selection, opt.folds_by, *opt.measures, *opt.output])
 def runs(format: str | None, filename: str | None, quiet: bool, **choices: Any) -> None:
-    """Show what a selection of runs holds, and what it lacks.
+    """Show what the store or some runs hold, and how to rank them.
 
-    It lists methods, datasets, measures, folds and conventions, the gaps among the results, and which runs are left out and why.
+    Without a selection it lists the experiments. Of a selection it lists methods, datasets, measures, folds and conventions, the
+    gaps among the results, and which runs are left out and why. Of runs that mleval did not log it lists metrics, params and
+    tags, and what may name methods and datasets. It ends with the command to copy.
 
     \b
-    Example:
+    Examples:
+      mleval runs
       mleval runs -n mystudy
     """
+    from mlflow_mleval.report.content.listings import found_document
+    from mlflow_mleval.tracking.stock import take_stock
+
     chosen = opt.chosen_format(format, filename)
-    write(_study(choices, quiet).report().render(chosen, width()), filename, quiet)
+    typed = flags(click.get_current_context(), typed=True)
+    with progress("reading", quiet, "runs") as step:
+        study, found = take_stock(**{k: v for k, v in arguments(choices, *_STUDY).items() if k in typed}, progress=step)
+    found = replace(found, problem=in_flags(found.problem), notes=tuple(map(in_flags, found.notes)))
+    study = None if study is None else excluded_in_flags(study)
+    write(found_document(study, found).render(chosen, width()), filename, quiet)
 
 
 @main.command(params=[*opt.output])

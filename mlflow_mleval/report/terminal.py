@@ -41,7 +41,7 @@ def _lines(block: object, width: int) -> Iterator[str]:
         room = max((columns(term) for term, _ in terms), default=0) + 1
         yield from (line for term, words in terms for line in wrap(pad(term, room) + " ", words, width))
     elif block.role == "pre":
-        yield from (terminal(line) for text in block.running for line in short_ids(plain(text)).split("\n"))
+        yield from (terminal(line) for text in block.running for line in plain(text).split("\n"))
     elif block.role == "points":
         shown = block.paragraphs[: block.most]
         yield from (line for text in shown for line in _point(short_ids(plain(text)), width, block.most is not None))

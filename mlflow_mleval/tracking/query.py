@@ -145,7 +145,7 @@ def load_study(
         experiments = store.find_experiments(client, experiment_ids, experiment_names)
     names = {e.experiment_id: e.name for e in experiments}
     doubts: list[str] = []
-    runs = [run for text in _filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
+    runs = [run for text in filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
     if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
         raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
 
@@ -333,7 +333,7 @@ class _Choice:
         return "no direction is known; declare `minimize=` or `maximize=`"
 
 
-def _filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
+def filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
     """The filters to search with; one, unless there are very many run ids."""
     if not run_ids:
         return [filter_string]

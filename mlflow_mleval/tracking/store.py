@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +26,8 @@ from mlflow_mleval.redaction import masked, raise_alone
 from mlflow_mleval.tracking import conflicts, filters
 
 PAGE = 1_000
+#: What was found by which search, while that is remembered.
+_known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar("known", default=None)
 #: How often several pages are read at most, until two times in turn they are the same.
 _PASSES = 5
 #: What MLflow, a database or the network raises; UnicodeError where a password cannot be sent.
@@ -65,10 +69,7 @@ def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Seq
     NoRunsError
         One does not exist or is deleted, or none was named; the text lists those that exist.
     """
-    ids, names = list(ids or []), list(names or [])
-    if not ids and not names:
-        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
-        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
+    ids, names = asked(ids, names)
     if not ids and not names:
         raise NoRunsError(
             "no experiment is chosen. Name one: `experiment_names=[NAME]` or `experiment_ids=[ID]`, or set "
@@ -80,11 +81,20 @@ def find_experiments(client: MlflowClient, ids: Sequence[str] | None, names: Seq
             with quick(), store_errors("read"):
                 experiment = _or_none(lookup, str(name))
             if experiment is None:
-                raise NoRunsError(f"there is no experiment {label}{name!r} in {store_name()}. {_existing(client)}")
+                raise NoRunsError(f"there is no experiment {label}{name!r}. {_existing(client, str(name))}")
             if experiment.lifecycle_stage != "active":
                 raise NoRunsError(f"the experiment {label}{name!r} is deleted. Restore it in MLflow, or choose another.")
             found[experiment.experiment_id] = experiment
     return list(found.values())
+
+
+def asked(ids: Sequence[str] | None, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """The ids and names of experiments that were given; without any, those of the environment."""
+    ids, names = list(ids or []), list(names or [])
+    if not ids and not names:
+        ids = [i for i in [os.environ.get("MLFLOW_EXPERIMENT_ID")] if i]
+        names = [n for n in [os.environ.get("MLFLOW_EXPERIMENT_NAME")] if n and not ids]
+    return ids, names
 
 
 def ensure_experiment(client: MlflowClient, name: str) -> str:
@@ -146,6 +156,9 @@ def search(
     progress : callable, optional
         Called as ``progress(done, total)`` after each page, in every round; the total is 0 in the first.
     """
+    known, key = _known.get(), (tuple(experiment_ids), filter_string)
+    if known is not None and key in known:
+        return known[key]
     before: list[str] | None = None
     found: dict[str, Run] = {}
     for _ in range(_PASSES):
@@ -163,7 +176,19 @@ def search(
     else:
         if doubts is not None:
             doubts.append("While the runs were read, others were deleted or added all the time: some may be missing. Read again.")
+    if known is not None:
+        known[key] = list(found.values())
     return list(found.values())
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """While the block runs, the same search is made once."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
 
 
 def pages(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str) -> Iterator[list[Run]]:
@@ -229,9 +254,12 @@ def quick():
     return environment(**_QUICK)
 
 
-def _existing(client: MlflowClient) -> str:
-    names = [repr(e.name) for e in all_experiments(client)]
-    return f"The store {store_name()} has {some(names)}."
+def _existing(client: MlflowClient, wanted: str = "") -> str:
+    """Which experiments there are; the one that may be meant first."""
+    names = [e.name for e in all_experiments(client)]
+    meant = get_close_matches(wanted, names, n=1)
+    guess = f"Did you mean {meant[0]!r}? " if meant else ""
+    return f"{guess}The store {store_name()} has {some(map(repr, names))}. `mleval runs` says what they hold."
 
 
 def _is_database(uri: str) -> bool:

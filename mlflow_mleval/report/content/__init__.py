@@ -13,6 +13,7 @@ _DOCUMENTS = {
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",
     "Study": "listings",
+    "Survey": "overview",
     "Evaluation": "run",
     "RunReport": "run",
 }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +12,12 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.registry import MEASURES, SETS, Measure
 from mlflow_mleval.naming import count, some
 from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content import run
+from mlflow_mleval.report.content import overview, run
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Terms, Text, listed, name
 from mlflow_mleval.report.numerals import number
 from mlflow_mleval.study import Study
+from mlflow_mleval.survey import Survey
 
 #: More excluded runs than this are counted, not named; more runs than these are left to the data.
 SHOWN, ROWS = 10, 500
@@ -40,6 +42,18 @@ def document(study: Study, provenance: Mapping[str, Any]) -> Document:
     ]  # fmt: skip
     return Document(f"{count(len(study.methods), 'method')} on {count(len(study.datasets), 'dataset')}", sections,
                     time=when(provenance), data=lambda: data(study), frames=lambda: {"runs": runs}, main="runs")  # fmt: skip
+
+
+def found_document(study: Study | None, found: Survey) -> Document:
+    """What a selection holds: the study that it yields, if any, what others logged, and what to do next."""
+    if study is None:
+        return overview.document(found, {})
+    made = document(study, {})
+    more = overview.sections(found) if found.foreign else [overview.next_steps(found)]
+    tables = {**made.frames(), **(overview.frames(found) if found.foreign else {})}
+    return replace(made, sections=[*made.sections, *more], frames=lambda: tables,
+                   data=lambda: {**data(study), **(overview.data(found) if found.foreign else {}), "notes": study.notes,
+                                 "commands": overview.data(found)["commands"], "source": study.source})  # fmt: skip
 
 
 def data(study: Study) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""What `mleval runs` finds out in stores that others filled, and that the commands it gives work when they are copied."""
+
+import json
+import shlex
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from mlflow.entities import Metric, Param, RunTag
+
+from mlflow_mleval.cli import main
+from mlflow_mleval.tracking.importing import import_results
+from mlflow_mleval.tracking.stock import survey
+
+FORMATS = ("table", "json", "csv", "md", "latex", "html")
+FOUR = ("-n", "churn", "-n", "fraud", "-n", "spam", "-n", "wine")
+
+
+def mleval(*args, code=0):
+    found = CliRunner().invoke(main, list(args), catch_exceptions=False)
+    assert found.exit_code == code, found.output
+    return found
+
+
+def found(*args):
+    return json.loads(mleval("runs", *args, "--output", "json").stdout)
+
+
+def said(*args):
+    """The text without its lines' ends."""
+    return " ".join(mleval("runs", *args).stdout.split())
+
+
+def copied(command, *more, code=0):
+    """What a line of the output does in a shell."""
+    program, *args = shlex.split(command, comments=True)
+    assert program == "mleval"
+    return mleval(*args, *more, code=code)
+
+
+@pytest.fixture
+def log(client):
+    """Make a finished run of plain MLflow."""
+
+    def log(experiment, metrics, params=(), tags=(), status="FINISHED", name=None):
+        known = client.get_experiment_by_name(experiment)
+        run = client.create_run(known.experiment_id if known else client.create_experiment(experiment), run_name=name)
+        logged = [Metric(k, v, 0, 0) for k, v in metrics.items()], [Param(k, str(v)) for k, v in dict(params).items()]
+        client.log_batch(run.info.run_id, *logged, [RunTag(k, v) for k, v in dict(tags).items()])
+        if status:
+            client.set_terminated(run.info.run_id, status)
+        return run.info.run_id
+
+    return log
+
+
+def test_without_a_selection_it_tells_the_experiments_and_what_to_type(plain):
+    data = found()
+    assert {e["experiment"]: (e["runs"], e["finished"]) for e in data["experiments"] if e["runs"]} == {
+        "churn": (80, 77), "fraud": (79, 76), "spam": (80, 77), "wine": (61, 58)}  # fmt: skip
+    together, one = (way["command"] for way in data["commands"])
+    assert {*shlex.split(together)} == {"mleval", "runs", *FOUR}
+    assert "mleval rank -n spam" in copied(one).stdout
+    assert "mleval rank" in copied(together).stdout
+
+
+def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
+    data = found(*FOUR)
+    assert data["problem"] is None and {m["metric"]: (m["runs"], m["direction"]) for m in data["metrics"]} == {
+        "test_auc": (138, None), "val_auc": (138, None), "val_loss": (126, None)}  # fmt: skip
+    assert {v["name"]: v["values"] for v in data["variables"]} == {"model": 7, "seed": 5, "max_depth": 8, "lr": 4}
+    assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
+        ("method", "param:model"), ("dataset", "experiment"), ("repeats", "param:seed")]  # fmt: skip
+    larger, smaller = (way["command"] for way in data["commands"])
+    assert "--max test_auc" in larger and "--min test_auc" in smaller
+    ranked = json.loads(copied(larger, "--output", "json").stdout)
+    assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
+    assert json.loads(copied(smaller, "--output", "json").stdout)["ranking"][0]["method"] == "nb"
+    # whoever prints it and copies a line gets the same
+    assert larger in mleval("runs", *FOUR).stdout.splitlines()
+    assert "Are larger or smaller values of test_auc, val_auc and val_loss better?" in said(*FOUR)
+
+
+@pytest.mark.parametrize("args", [(), ("-n", "wine"), ("-n", "wine", "--method-by", "param:model", "--max", "val_auc")])
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_holds_it(plain, args, format):
+    text = mleval("runs", *args, "--output", format).stdout
+    assert "wine" in text or (format == "csv" and "test_auc" in text) or (format == "csv" and args[2:])
+
+
+def test_a_wrong_rule_leads_to_the_right_one(plain):
+    text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
+    assert "no param:modle, which was to name the method" in " ".join(text.split())
+    (command, *_) = [line for line in text.splitlines() if line.startswith("mleval rank")]
+    assert "--method-by param:model " in command and "xgb" in copied(command).stdout
+
+
+def test_what_mleval_logged_ends_with_the_command_that_was_selected(db):
+    import_results(pd.DataFrame([(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")],
+                                columns=["dataset", "method", "f1"]).drop(index=3), experiment_name="my study")  # fmt: skip
+    data = found("-n", "my study", "--dataset", "d", "--dataset", "e")
+    assert data["methods"] == ["a", "b", "c"] and "candidates" not in data
+    (way,) = data["commands"]
+    assert way["command"] == "mleval rank -n 'my study' --dataset d --dataset e --missing worst"
+    copied(way["command"])
+    assert found()["methods"] == ["a", "b", "c"]  # the only experiment with runs needs no name
+
+
+def test_empty_failed_and_absent(client, log):
+    text = said()
+    assert "holds no runs" in text and "mleval import" in text and "mleval demo" in text
+    log("broken", {}, status="FAILED"), log("broken", {}, status=None), log("other", {"f1": 0.5}, name="a")
+    text = said("-n", "broken")
+    assert "No run has finished: 1 FAILED, 1 RUNNING." in text and "`mlflow server` shows why" in text
+    text = mleval("runs", "-n", "brokn", code=1).stderr
+    assert "there is no experiment 'brokn'. Did you mean 'broken'?" in text and "`mleval runs` says what they hold" in text
+    assert "There is one method only, a, and nothing to compare it with." in said("-n", "other")
+    assert "No run fits the filter" in said("-n", "other", "--filter", "params.x = '1'")
+    assert "there is no run 0123" in mleval("runs", "--run-id", "0123", code=1).stderr
+
+
+def test_folds_in_names_of_metrics_and_directions_that_are_known(log):
+    for dataset in "de":
+        for model in "ab":
+            log("x", {f"fold{k}_f1": 0.5 + k / 10 for k in range(3)}, {"task": dataset, "clf__model": model, "rep": "1"})
+    data = found("-n", "x")
+    assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
+        ("method", "param:clf__model"), ("dataset", "param:task"), ("folds", "key:fold{fold}_{measure}")]  # fmt: skip
+    (way,) = data["commands"]
+    assert json.loads(copied(way["command"], "--output", "json").stdout)["ranking"][0]["method"] in "ab"
+
+
+def test_hostile_names_stay_text(log):
+    for model in ("<img src=x>", "a; rm -rf '$HOME'"):
+        log("x`id`", {"f1": 0.5}, {"model": model}, {"note": "\x1b[31m" + model})
+    data = found("-n", "x`id`")
+    assert shlex.split(data["commands"][0]["command"])[3] == "x`id`"
+    copied(data["commands"][0]["command"])
+    pages = {format: mleval("runs", "-n", "x`id`", "--output", format).stdout for format in FORMATS}
+    assert "<img" not in pages["html"] and "\x1b" not in pages["table"]
+
+
+def test_the_survey_needs_rows_only():
+    nothing = survey([], {"1": "x"})
+    assert nothing.n_runs == 0 and nothing.experiments["runs"].tolist() == [0] and not nothing.candidates and not nothing.foreign
+    assert "Put results into the store" in nothing.report().to_text()
