@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
-from mlflow_mleval.report.content.beyond import _probability, beyond_pairs, ranks_table, section, sentences
+from mlflow_mleval.report.content.beyond import probability, beyond_pairs, ranks_table, section, sentences
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.document import Terms, plain
@@ -78,7 +78,7 @@ def test_the_table_puts_the_better_method_first_and_keeps_probabilities_with_the
         assert (a, b) == (row.method_b, row.method_a)
         assert difference.startswith("−") == (row.mean_difference > 0)
         assert (decided == "second") == (row.decision == "a")
-        assert (first, second) == (_probability(row.p_b), _probability(row.p_a))
+        assert (first, second) == (probability(row.p_b), probability(row.p_a))
     assert NOT_TRUSTED not in "".join(cells(table, "decided"))
 
 
