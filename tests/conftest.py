@@ -37,6 +37,15 @@ def do_not_wait_for_the_disk(connection, _) -> None:
         connection.execute("PRAGMA synchronous = OFF")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_posterior_draws():
+    """The pairs of a report on the next dataset are fewer, with fewer draws; test_hierarchical_t.py asks for what it needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlflow_mleval.analysis.datasets_and_folds.DRAWS", 2_400)
+        patch.setattr("mlflow_mleval.analysis.datasets_and_folds.MOST", 4)
+        yield
+
+
 def pytest_xdist_auto_num_workers(config) -> int:
     """A process a core for the whole suite; named files run at once, without the seconds that workers take to start."""
     named = any(Path(arg.partition("::")[0]).is_file() for arg in config.args)

@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.bayes import bayesian_signed_rank, bayesian_t
 from mlflow_mleval.analysis.beyond_pvalues import BAYES_DRAWS, MOST
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.planning import plan
-from mlflow_mleval.report.content.beyond import probability, beyond_pairs, ranks_table, section, sentences
+from mlflow_mleval.report.content.beyond import beyond_pairs, probability, ranks_table, section, sentences
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.study_report import document
 from mlflow_mleval.report.document import Terms, plain

@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from fold_cases import fold_study
 from scipy import stats
 
 from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
+from mlflow_mleval.analysis.comparison import compare_all_folds
 from mlflow_mleval.analysis.folds.five_by_two import five_by_two
+from mlflow_mleval.analysis.folds.instability import disagreement
 from mlflow_mleval.analysis.folds.protocol import protocol_of
+from mlflow_mleval.analysis.paired import adjust
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 
 METHODS = ["BR", "CC", "LP", "RAkEL"]
@@ -377,3 +381,73 @@ class TestCompareFolds:
         study = study_of(values, measures=["f1", "precision", "recall", "accuracy"], methods=list("abc"))
         with pytest.raises(ValueError, match="3 folds for 4 measures. It takes at least 5 folds or at most 2 measures"):
             compare_folds(study, "birds", ["f1", "precision", "recall", "accuracy"])
+
+
+def test_several_datasets_are_corrected_together():
+    study = fold_study({"BR": (0.0, 0.0), "CC": (0.03, 0.0), "LP": (0.0, 0.08)}, datasets=("birds", "flags", "scene"), **KNOWN)
+    absent = {}
+    found = compare_all_folds(study, absent)
+    alone = {dataset: compare_folds(study, dataset, dependent="drop") for dataset in study.datasets}
+    raw = np.concatenate([one.pairs["pvalue"] for one in found.values()])
+    assert not absent and np.concatenate([one.pairs["pvalue_corrected"] for one in found.values()]) == pytest.approx(adjust(raw))
+    assert all(one.n_datasets == 3 for one in found.values())
+    for dataset, one in found.items():
+        assert (one.pairs["pvalue_corrected"] >= alone[dataset].pairs["pvalue_corrected"]).all()
+        assert one.letters.keys() == alone[dataset].letters.keys()
+        assert (one.pairs["carried_by"] != "").tolist() == one.pairs["significant"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("shift", "said"),
+    [
+        ((0.08, 0.08), "better on both"), ((-0.08, -0.08), "worse on both"),
+        ((0.08, -0.08), "better on precision, worse on recall"),
+    ],
+)  # fmt: skip
+def test_beside_a_separated_pair_stands_which_is_better_on_which_measure(shift, said):
+    found = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": shift}, **KNOWN), "birds")
+    row = found.ordered_pairs.iloc[0]
+    assert found.direction("LP", "BR") == said
+    assert row["significant"] and row["direction"] == found.direction(row["method_a"], row["method_b"])
+    equal = compare_folds(fold_study({"BR": (0.0, 0.0), "LP": (0.0, 0.0)}, **KNOWN), "birds")
+    assert equal.ordered_pairs["direction"].tolist() == [""]
+
+
+def test_repeated_folds_are_corrected_by_twice_the_ratio_and_the_plain_one_stands_beside():
+    study = fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, n_folds=30, **KNOWN)
+    found = compare_folds(study, "birds")
+    values = found.values.to_numpy().reshape(2, 30, 2)
+    assert found.protocol.kind == "repeated" and found.protocol.headline_ratio == pytest.approx(2 / 9)
+    for prefix, ratio in (("", 2 / 9), ("plain_", 1 / 9)):
+        assert found.pairs[f"{prefix}pvalue"].tolist() == hotelling_pairs(values, ratio=ratio).table["pvalue"].tolist()
+    assert found.pairs["naive_pvalue"].isna().all() and "naive" in found.refusals
+    assert compare_folds(fold_study({"BR": (0.0, 0.0), "CC": (0.02, 0.0)}, **KNOWN), "birds").pairs["plain_pvalue"].isna().all()
+
+
+def counted(shares, n_test=100, seed=0):
+    """Counts of one method by fold: half of the instances are positive; so large a share of them is predicted positive."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product([["BR"], range(len(shares))], names=["method", "fold"])
+    half = n_test // 2
+    tp, fp = rng.binomial(half, shares), rng.binomial(half, np.array(shares) - 0.3)
+    return pd.DataFrame({"tp": tp, "fp": fp, "fn": half - tp, "tn": half - fp}, index, dtype=float)
+
+
+def test_models_that_disagree_are_noticed_and_one_model_is_not():
+    alike = [disagreement(counted([0.7] * 10, seed=seed), 100)[1] for seed in range(40)]
+    assert np.mean(np.array(alike) < 0.01) < 0.1 and np.median(alike) > 0.2
+    what, pvalue = disagreement(counted([0.5, 0.9] * 5), 100)
+    assert what == "the number of predicted positives" and pvalue < 1e-4
+    assert disagreement(counted([0.5, 0.9] * 5), None) is None
+    index = pd.MultiIndex.from_product([["BR"], range(10)], names=["method", "fold"])
+    assert disagreement(pd.DataFrame({"accuracy": [0.5, 0.9] * 5}, index), 100) == ("accuracy", pytest.approx(0, abs=1e-6))
+    assert disagreement(pd.DataFrame({"macro_f1": [0.5, 0.9] * 5}, index), 100) is None
+
+
+def test_the_doubt_about_models_that_disagree_is_told():
+    counts = pd.concat({"birds": pd.concat([counted([0.5, 0.9] * 5), counted([0.6] * 10).rename(index={"BR": "CC"})])})
+    counts.index.names = ["dataset", "method", "fold"]
+    ways = {"tp": "max", "fp": "min", "fn": "min", "tn": "max"}
+    runs = pd.DataFrame({"dataset": "birds", "method": ["BR", "CC"], "n_train": 900, "n_test": 100, "split_digest": "a"})
+    study = Study(counts.groupby(level=[0, 1]).mean(), ways, folds=counts, runs=runs)
+    assert any("The models of the folds disagree" in text for text in compare_folds(study, "birds", ["tpr", "fpr"]).warnings)

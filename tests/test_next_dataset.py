@@ -8,20 +8,12 @@ import pytest
 from fold_cases import fold_study
 from report_cases import render
 
-from mlflow_mleval.analysis import datasets_and_folds as module
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset
 from mlflow_mleval.study import Study
 
 DATASETS = ("birds", "flags", "scene", "yeast")
 KNOWN = {"split_digest": "abc", "n_train": 90, "n_test": 10}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_draws():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "DRAWS", 2_000)
-        yield
 
 
 @pytest.fixture(scope="module")

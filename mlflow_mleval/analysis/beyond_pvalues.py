@@ -143,7 +143,7 @@ def beyond_pvalues(
 
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:
     table = found.values[measure].unstack(level=0)[list(found.letters)[:MOST]]
-    ratio = found.protocol.ratio
+    ratio = found.protocol.headline_ratio
     options = {"ratio": ratio, "direction": found.orderings[measure].direction}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
     level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}

@@ -21,7 +21,7 @@ from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.datasets_and_folds import NextDataset
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds, jointly
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import apart, possible_ranks
@@ -476,7 +476,8 @@ def compare(
 def compare_all_folds(
     study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
 ) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say; why those of others could not be tested goes to `absent`, as "folds.DATASET".
+    """What the folds of every dataset say, corrected over pairs and datasets; why those of others could not be tested goes to
+    `absent`, as "folds.DATASET".
 
     `step` is called after each dataset. Where no measures are named, those that follow from others are left out.
     """
@@ -492,7 +493,7 @@ def compare_all_folds(
         except (MlevalError, ValueError) as error:
             absent[f"folds.{dataset}"] = str(error)
         step()
-    return found
+    return jointly(found)
 
 
 def _along_profiles(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings as python_warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -16,6 +16,7 @@ from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.cliques import grouped
 from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs, five_by_two
 from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, hotelling_pairs
+from mlflow_mleval.analysis.folds.instability import LEVEL, disagreement
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
 from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
@@ -77,7 +78,9 @@ class FoldComparison(Reported):
     means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
     pairs : One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
         over pairs), significant: the headline, corrected for shared training data; naive_statistic, naive_pvalue,
-        naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; carried_by
+        naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; plain_statistic,
+        plain_pvalue, plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where the headline takes twice that
+        (see `Protocol.headline_ratio`), else NaN; carried_by
         (measures that differ on their own after Holm, joined by ", "; "a combination" where the pair differs but none of them
         alone; else empty); reliable; doubts (why not, or why there is no result).
     tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
@@ -89,6 +92,7 @@ class FoldComparison(Reported):
     orderings : By measure.
     refusals : Tests that were not made (naive, manova, mardia, pairs), with the reason.
     warnings : What a reader must know before believing the verdicts.
+    n_datasets : Over the pairs of how many datasets together the p-values of `pairs` are corrected; see `jointly`.
     """
 
     dataset: str
@@ -111,6 +115,7 @@ class FoldComparison(Reported):
     excluded: tuple[Excluded, ...]
     refusals: Mapping[str, str]
     warnings: tuple[str, ...]
+    n_datasets: int = 1
 
     @property
     def order(self) -> list[str]:
@@ -142,8 +147,9 @@ class FoldComparison(Reported):
     def ordered_pairs(self) -> pd.DataFrame:
         """`pairs`, the better method by mean rank first: separated ones first, then by p-value.
 
-        One column more: `carried`, the measures that carry the difference, with + where the first is better by it and − where
-        the second is; "a combination" where none does alone.
+        Two columns more: `carried`, the measures that carry the difference, with + where the first is better by it and − where
+        the second is, "a combination" where none does alone; `direction`, how the means lie by every measure, for the test says
+        that the two differ, not which is better: "better on all", "better on x, worse on y". Both are empty for other pairs.
         """
         turned = behind(self.pairs, self.order)
         table = better_first(self.pairs, turned)
@@ -151,8 +157,27 @@ class FoldComparison(Reported):
         signs = np.where(won == "", "", np.where(won == table["method_a"].to_numpy(dtype=object)[:, None], "+", "−"))
         named = [" ".join(s + m for s, m in zip(row, self.measures, strict=True) if s) for row in signs]
         table["carried"] = np.where(table["significant"], [text or "a combination" for text in named], "")
+        table["direction"] = [
+            self.direction(a, b) if apart else ""
+            for a, b, apart in zip(table["method_a"], table["method_b"], table["significant"], strict=True)
+        ]
         keys = table.assign(k=~table["significant"], **places(table, self.order))
         return table.loc[keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index].reset_index(drop=True)
+
+    @cached_property
+    def _towards_better(self) -> pd.DataFrame:
+        """Means, methods x measures, turned so that larger is better."""
+        sign = [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
+        return self.means["mean"].unstack()[self.measures] * sign
+
+    def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
+        """On which measures the mean of a is better than that of b, in words; `named` writes the measures."""
+        gap = self._towards_better.loc[a].to_numpy() - self._towards_better.loc[b].to_numpy()
+        sides = {word: [m for m, there in zip(self.measures, side, strict=True) if there]
+                 for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))}  # fmt: skip
+        if len(self.measures) > 1 and (whole := [word for word, on in sides.items() if len(on) == len(self.measures)]):
+            return f"{whole[0]} on {'both' if len(self.measures) == 2 else 'all'}"
+        return ", ".join(f"{word} on {named(on)}" for word, on in sides.items() if on)
 
     @property
     def directions(self) -> pd.DataFrame:
@@ -269,7 +294,7 @@ def compare_folds(
     probability(alpha, "alpha")
     frame = _folds_of(study, dataset, methods)
     names = _measures_of(frame, measures)
-    frame = _with_rates(frame, names)[names].astype(float)
+    recorded, frame = frame, _with_rates(frame, names)[names].astype(float)
     asked = study.values.loc[dataset].index if methods is None else []
     kept, excluded, labels = common_folds(frame, dataset, asked)
     frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
@@ -278,7 +303,7 @@ def compare_folds(
     how, notes = recorded_protocol(runs, len(labels), protocol, ratio)
     refusals = {"naive": how.naive_refused} if how.naive_refused else {}
     split, said = unpaired(runs, kept) if paired else (None, [])
-    notes += said
+    notes += [*said, *_disagreement(recorded.loc[pd.MultiIndex.from_product([kept, labels])], runs)]
 
     options = {"methods": kept, "alpha": alpha}
     tests = _pairs(values, names, how, paired, dependent, **options)
@@ -287,9 +312,11 @@ def compare_folds(
     if split is not None:
         pairs = count(int(split.sum()), "pair")
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
-    naive = None
+    naive = plain = None
     if not how.naive_refused:
         naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)
+    if how.headline_ratio != how.ratio:
+        plain = hotelling_pairs(values, measures=names, paired=paired, ratio=how.ratio, **options)
     design = "blocked" if paired else "one-way"
     analyses: dict[str, ManovaResult | MardiaResult | None] = {"manova": None, "naive_manova": None, "mardia": None}
     several = {"methods": kept, "measures": names}
@@ -301,12 +328,13 @@ def compare_folds(
         refusals["manova"] = f"{UNPAIRED.replace('these two', 'all methods')}"
     else:
         try:
-            analyses["manova"] = manova(values, design=design, ratio=how.ratio, **several)
+            analyses["manova"] = manova(values, design=design, ratio=how.headline_ratio, **several)
             if naive is not None:
                 analyses["naive_manova"] = manova(values, design=design, **several)
         except ValueError as error:
             refusals["manova"] = str(error)
-    table, doubts = _table(tests, naive, split, how, analyses["mardia"], _nearly(values, names, paired), alpha)
+    beside = {"naive": naive, "plain": plain}
+    table, doubts = _table(tests, beside, split, how, analyses["mardia"], _nearly(values, names, paired), alpha)
     if analyses["manova"] is not None and analyses["manova"].pvalue > alpha and table["significant"].any():
         notes.append(f"Pairs are separated although MANOVA finds no difference (p = {analyses['manova'].pvalue:.2g}).")
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
@@ -399,7 +427,7 @@ def _pairs(
 ) -> HotellingPairs | FiveByTwoPairs:
     """The headline tests."""
     tests = hotelling_pairs(
-        values, methods=methods, measures=names, ratio=how.ratio, paired=paired, dependent=dependent, alpha=alpha
+        values, methods=methods, measures=names, ratio=how.headline_ratio, paired=paired, dependent=dependent, alpha=alpha
     )
     if how.kind != "5x2" or not paired:
         return tests
@@ -422,8 +450,8 @@ def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
 
 
 def _table(
-    tests: HotellingPairs | FiveByTwoPairs, naive: HotellingPairs | None, split: np.ndarray | None, how: Protocol,
-    normal: MardiaResult | None, nearly: str, alpha: float,
+    tests: HotellingPairs | FiveByTwoPairs, beside: Mapping[str, HotellingPairs | None], split: np.ndarray | None,
+    how: Protocol, normal: MardiaResult | None, nearly: str, alpha: float,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
     table = tests.table.drop(columns="problem").copy()
@@ -432,11 +460,11 @@ def _table(
     problem[gone] = UNPAIRED
     table.loc[gone, ["statistic", "f_statistic", "pvalue"]] = np.nan
     table = table.assign(**decided(table["pvalue"].to_numpy(), alpha))
-    uncorrected = pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"]) if naive is None else naive.table
-    uncorrected = uncorrected[["statistic", "pvalue"]].copy()
-    uncorrected.loc[gone] = np.nan
-    uncorrected = uncorrected.assign(**decided(uncorrected["pvalue"].to_numpy(), alpha))
-    table = table.join(uncorrected.add_prefix("naive_"))
+    for kind, other in beside.items():
+        columns = pd.DataFrame(np.nan, table.index, ["statistic", "pvalue"]) if other is None else other.table.copy()
+        columns = columns[["statistic", "pvalue"]]
+        columns.loc[gone] = np.nan
+        table = table.join(columns.assign(**decided(columns["pvalue"].to_numpy(), alpha)).add_prefix(f"{kind}_"))
     differs = (tests.posthoc_corrected.to_numpy() <= alpha) & ~gone[:, None]
     patterns, which = np.unique(differs, axis=0, return_inverse=True)
     words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
@@ -456,6 +484,44 @@ def _table(
     problem[problem == ""] = "; ".join(shared)
     table["doubts"] = problem
     return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in shared]
+
+
+def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    """What to tell where the models of the folds disagree more than their instances explain."""
+    sizes = [np.mean(n) for n in runs.get("n_test", ()) if np.size(n) and not np.isnan(np.mean(n))]
+    found = disagreement(recorded.astype(float), float(np.mean(sizes)) if sizes else None)
+    if found is None or found[1] > LEVEL:
+        return []
+    return [
+        f"The models of the folds disagree: {found[0]} scatters more between folds than their instances explain "
+        f"(p = {found[1]:.2g}). Learners that choose a feature or a threshold do so, such as stumps, and tests on the folds of "
+        "one dataset tell equal ones apart too often (in a fifth of simulations at α = .05): try other datasets before "
+        "believing these separations."
+    ]
+
+
+def jointly(found: Mapping[str, FoldComparison]) -> dict[str, FoldComparison]:
+    """The same comparisons with Holm's correction over the pairs of all datasets together, and what follows from it.
+
+    Corrected within each dataset only, some pair of four equal methods is separated in a third of studies with ten datasets.
+    """
+    if len(found) < 2:
+        return dict(found)
+    ends = np.cumsum([len(one.pairs) for one in found.values()])[:-1]
+    columns = {
+        prefix: np.split(holm(np.concatenate([one.pairs[f"{prefix}pvalue"].to_numpy(float) for one in found.values()])), ends)
+        for prefix in ("", "naive_", "plain_")
+    }
+    out = {}
+    for k, (dataset, one) in enumerate(found.items()):
+        table = one.pairs.copy()
+        for prefix, corrected in columns.items():
+            table[f"{prefix}pvalue_corrected"] = corrected[k]
+            table[f"{prefix}significant"] = corrected[k] <= one.alpha
+        table["carried_by"] = table["carried_by"].where(table["significant"], "")
+        groups, shown = grouped(pair_matrix(one.order, table["method_a"], table["method_b"], table["significant"]))
+        out[dataset] = replace(one, pairs=table, cliques=groups, letters=shown, n_datasets=len(found))
+    return out
 
 
 def _ordering(
@@ -486,6 +552,6 @@ def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[
 def _means(frame: pd.DataFrame, methods: list[str], how: Protocol, alpha: float) -> pd.DataFrame:
     """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
     by_fold = frame.unstack("method").swaplevel(axis=1)[methods]
-    table = mean_intervals(by_fold, alpha, how.ratio)
+    table = mean_intervals(by_fold, alpha, how.headline_ratio)
     table.insert(1, "sd", by_fold.std())
     return table.reindex(pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"]))

@@ -75,6 +75,7 @@ def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int])
     ]
     if len(found.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
+        title += " (corrected on this dataset only)" if found.n_datasets > 1 else ""
         blocks.append(Terms(orderings(found), title, **at))
     if i <= DATASETS:
         blocks.append(Beside([*_scatter(dataset, found), *_learned(dataset, found)], _histograms(found)))
@@ -87,7 +88,10 @@ def headline_test(found: FoldComparison) -> str:
         return "the combined 5x2 cv F test"
     test = "Hotelling's T²" if len(found.measures) > 1 else "Student's t"
     test = f"{test} of {'paired' if found.paired else 'unpaired'} folds"
-    return test if found.protocol.ratio is None else f"{test} (corrected for shared training data)"
+    if found.protocol.ratio is None:
+        return test
+    twice = " by twice n_test/n_train" if found.protocol.headline_ratio != found.protocol.ratio else ""
+    return f"{test} (corrected for shared training data{twice})"
 
 
 def sentences(found: FoldComparison) -> list[str]:
@@ -104,14 +108,22 @@ def _pairs(found: FoldComparison) -> str:
     text = (
         f"{count(found.n_folds, 'fold')}, {count(len(found.methods), 'method')}, tested on {listed(found.measures, most=8)}"
         f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
-        f"{apart} of {count(len(table), 'pair')} (Holm's correction, α = {level(found.alpha)})"
+        f"{apart} of {count(len(table), 'pair')} (Holm's correction{_over(found)}, α = {level(found.alpha)})"
     )
     if untested:
         text += f"; {count(untested, 'pair')} could not be tested"
     if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
+    if found.pairs["plain_pvalue"].notna().any():
+        plain = int(table["plain_significant"].sum())
+        text += "; corrected by n_test/n_train alone it would be " + ("just as many" if plain == apart else str(plain))
     return f"{text}."
+
+
+def _over(found: FoldComparison) -> str:
+    """What the correction counts, where that is more than the pairs of this dataset."""
+    return f" over the pairs of all {found.n_datasets} datasets" if found.n_datasets > 1 else ""
 
 
 def _overall(found: FoldComparison) -> str:
@@ -164,7 +176,7 @@ def words(found: FoldComparison) -> list[tuple[str, str]]:
     """What the words of the verdict mean and when not to trust them: (word, explanation), only for those that are used."""
     learned = found.learned is not None and len(found.measures) > 1
     used = {"corrected": found.shares_training, NOT_TRUSTED: not found.pairs["reliable"].all(), "learned measures": learned}
-    ratio = number(found.protocol.ratio)
+    ratio = number(found.protocol.headline_ratio)
     return [(word, text.format(ratio=ratio)) for word, text in glossary("folds").items() if used.get(word, True)]
 
 
@@ -195,13 +207,19 @@ def fold_pairs(found: FoldComparison, **options: Any) -> Table:
         *doc.pair(shown),
         Column("Λ" if found.is_five_by_two else "T²", aligned(shown["statistic"]), keep=1),
         doc.pvalues("p (Holm)", shown["pvalue_corrected"], keep=4,
-                    note=f"p: {headline_test(found)}; Holm over {count(total, 'pair')}."),
+                    note=f"p: {headline_test(found)}; Holm over {count(total, 'pair')}"
+                    f"{f' of each of {found.n_datasets} datasets together' if found.n_datasets > 1 else ''}."),
         Column("separated", marked, "<",
                note="" if shown["reliable"].all() else f"{NOT_TRUSTED}: not to be trusted, see the doubts."),
+        Column("direction", shown["direction"].tolist(), "wrap", keep=3,
+               note="Direction: how the means lie by each measure; the test says that two differ, not which is better."),
         Column("carried by", shown["carried"].tolist(), "<",
                note="Carried by: measures that differ on their own, + where the first is better, − where the second is."),
         doc.pvalues("p", shown["pvalue"], keep=2),
     ]  # fmt: skip
+    if shown["plain_pvalue"].notna().any():
+        note = "Plain: Holm's p of the test that is corrected by n_test/n_train alone."
+        columns.append(doc.pvalues("plain", shown["plain_pvalue_corrected"], keep=3, note=note))
     if found.shares_training and shown["naive_pvalue"].notna().any():
         note = "Uncorrected: Holm's p of the test that ignores shared training data."
         columns.append(doc.pvalues("uncorrected", shown["naive_pvalue_corrected"], keep=3, note=note))
@@ -314,7 +332,7 @@ def _record(found: FoldComparison) -> dict[str, Any]:
             "dimensions": learned.dimensions.to_dict(orient="index"), "tests": found.learned_tests,
             **doc.named(learned, "eigenvalues", "shares"),
         },
-        **doc.named(found, "posthoc", "mardia", "cliques", "letters", "excluded", "refusals", "warnings"),
+        **doc.named(found, "posthoc", "mardia", "cliques", "letters", "excluded", "refusals", "warnings", "n_datasets"),
     }  # fmt: skip
 
 

@@ -6,9 +6,11 @@ the same method leads when everything is computed anew.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.survivals import Survivals
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
@@ -73,11 +75,26 @@ def by_fold(c: Comparison) -> list[Sentence]:
         behind = [m for m in others if first.separated.loc[c.leader, m]]
         whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
         text = f"Over its {count(first.n_folds, 'fold')}, {by}, {listed(c.leaders)} is separated from {whom}"
+        text += _directions(first, c.leader, behind)
     else:
         alike = f" {by}" if all(tuple(found.measures) == tuple(first.measures) for found in more) else ""
         total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
         text = f"Tests over folds{alike} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
+        text += ", corrected over pairs and datasets" if more else ""
     return [Sentence(f"{text}{doubted}.", ("folds",))]
+
+
+def _directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
+    """On which measures the leader is better than those from whom it is separated, and on which it is worse."""
+    said: dict[str, list[str]] = {}
+    for other in behind:
+        said.setdefault(found.direction(leader, other, listed), []).append(other)
+    if len(found.measures) < 2 or not said:
+        return ""
+    if len(said) == 1:
+        return f": {next(iter(said))}"
+    than = (how.replace(" on", f" than {listed(others)} on", 1) for how, others in said.items())
+    return f": {'; '.join(islice(than, SHOWN))}"
 
 
 def _everyone(others: Sequence[str]) -> str:
