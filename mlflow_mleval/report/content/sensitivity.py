@@ -84,8 +84,10 @@ def _acceptability(c: Comparison) -> Figure:
     shares = found.acceptability
     caption = (
         f"How often each method takes each rank under weights drawn at random ({found.n_resamples:,} draws, seed {found.seed}); "
-        f"the stronger the colour, the better the rank. Likely ranks hold the middle 95% of the draws.{only_best(len(shares))}"
+        f"the stronger the colour, the better the rank. Likely ranks hold the middle 95% of the draws."
     )
+    held = f" The best {TOP} of {len(shares):,} methods are shown; the JSON data hold the best {MOST}."
+    caption += held if len(shares) > MOST else only_best(len(shares))
     shown = shares.iloc[:TOP, :TOP]
     table = grid(shown, "method", list(map(str, shown.columns)), percent, title="Rank acceptability as a table")
     return Figure(rank_acceptability(shares), caption, table, title="Ranks under random weights")
