@@ -158,3 +158,37 @@ def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
     expected = mleval.evaluate(y, s, label_names=[str(i) for i in range(20)]).measures
     assert found["dataset"] == "large" and found["n_instances"] == 20_000 * times
     assert found["measures"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "npz"])
+def test_a_file_of_one_label_becomes_a_run(client, tmp_path, form):
+    rng = np.random.default_rng(0)
+    names, folds = list("abc"), np.arange(90) % 3
+    y, p = rng.choice(names, 90), rng.dirichlet(np.ones(3), 90)
+    pred, path = np.array(names)[p.argmax(axis=1)], tmp_path / f"classes.{form}"
+    table = pd.DataFrame({"true": y, "pred": pred, "fold": folds, **{f"score_{c}": p[:, i] for i, c in enumerate(names)}})
+    if form == "npz":
+        np.savez(path, y_true=y, y_score=p, y_pred=pred, label_names=np.array(names), folds=folds)
+    else:
+        table.to_csv(path, index=False) if form == "csv" else table.to_parquet(path)
+    found = json.loads(run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout)
+    ev = mleval.evaluate(y, p, pred, folds=folds)
+    assert found["measures"] == pytest.approx(ev.fold_means()) and found["n_classes"] == 3
+    assert client.get_run(found["run_id"]).data.metrics["mleval/log_loss"] == pytest.approx(ev.fold_means()["log_loss"])
+
+
+def test_a_file_of_two_classes_and_what_is_wrong_with_one(client, tmp_path):
+    path = tmp_path / "classes.csv"
+    path.write_text("true,score,id\nno,0.2,1\nyes,0.7,2\nno,0.6,3\n")
+    found = json.loads(run(path, "--method", "NB", "--dataset", "d", "-n", "x", "--output", "json").stdout)
+    assert found["measures"]["top1_accuracy"] == pytest.approx(2 / 3) and found["warnings"][-1].endswith("predictions: id")
+    for text, error in (
+        ("true,score\nno,0.2\nyes,x\n", "line 3, column 'score': 'x' is not a finite number"),
+        ("true,score\nno,0.2\n,0.3\n", "line 3, column 'true': the row has none"),
+        ("true,score_a,score_b\na,0.2,0.8\nc,0.5,0.5\n", "column 'true': 'c' is none of the classes with scores ('a', 'b')"),
+        ("true,score\na,0.2\nb,0.3\nc,0.3\n", "a column score is that of the second of two classes, and there are 3"),
+        ("true,id\na,0.2\n", "no predictions. Add a column pred"),
+        ("true,pred\na\n", "line 2: the row has 1 cells, the header has 2"),
+    ):
+        path.write_text(text)
+        assert error in run(path, "--method", "NB", "--dataset", "d", "-n", "y", code=1).output

@@ -357,3 +357,17 @@ def test_over_a_server(server):
     result = evaluate(score, X, {"label_names": NAMES, "dataset": "d", "method": "over HTTP"}, targets=Y)
     same(result, mleval.evaluate(Y, S, label_names=NAMES), mlflow.MlflowClient())
     assert result.artifacts["mleval/labels.json"].content["label"].tolist() == NAMES
+
+
+def test_one_label_of_several_classes(client):
+    kinds, iris = load_iris(return_X_y=True)[1], load_iris().data
+    model = LogisticRegression(max_iter=500).fit(iris, kinds)
+    p = model.predict_proba(iris)
+    frame = pd.DataFrame(p, columns=["a", "b", "c"]).assign(kind=kinds, predicted=model.predict(iris))
+    expected = mleval.evaluate(kinds, p, model.predict(iris))
+    names = {"label_names": [0, 1, 2]}
+    scored = {"targets": ["kind"], "predictions": ["predicted"], "scores": ["a", "b", "c"], **names}
+    for config in (scored, {"targets": ["kind"], "scores": ["a", "b", "c"], **names}):
+        same(evaluate(None, frame, config, "one_label"), expected, client)
+    for model_output, given in ((model.predict, {"y_pred": model.predict(iris)}), (model.predict_proba, {"y_score": p})):
+        same(evaluate(model_output, iris, names, "one_label", targets=kinds), mleval.evaluate(kinds, **given), client)

@@ -105,7 +105,7 @@ def test_the_python_examples_run(db):
         mleval.autolog(disable=True)
     assert len(names["study"].datasets) == 11 and "<html" in (db.parent / "report.html").read_text(encoding="utf-8")
     logged = mleval.load_study(experiment_names=["Default"])
-    assert set(logged.datasets) == {"yeast", "birds"} and "BR" in logged.methods
+    assert set(logged.datasets) == {"yeast", "birds", "iris"} and "BR" in logged.methods
     assert mleval.load_study(experiment_names=["zoo"]).methods == ["kNN"]
 
 

@@ -52,8 +52,10 @@ def evaluate(
     CSV, parquet   one row per instance; for each label a column true_LABEL (0 or
                    1) with score_LABEL, pred_LABEL (0 or 1) or both; optionally
                    fold
+                   one label of several classes: columns true and pred with
+                   classes, score_CLASS for each, or score for the second of two
     npz            matrices (instances x labels) y_true with y_score, y_pred or
-                   both; optionally label_names, folds
+                   both; optionally label_names, folds; of one label a vector
     plain text     with --truth and --hierarchy: one line per instance, its
                    classes separated by spaces, as HEMKit reads them
 

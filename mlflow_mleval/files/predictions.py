@@ -10,7 +10,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,15 +23,25 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.files.reading import check_separator, columns_shown, csv_rows, reason, unreadable
+from mlflow_mleval.files.class_predictions import open_classes
+from mlflow_mleval.files.reading import (
+    FOLD,
+    PredictionFile,
+    Progress,
+    check_separator,
+    columns_shown,
+    csv_rows,
+    fold_name,
+    reason,
+    unreadable,
+)
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import quoted
 
-#: Called with how much is read and how much there is.
-Progress = Callable[[int, int], None]
-
-FOLD = "fold"
-_NAMING = "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and fold where there are folds."
+_NAMING = (
+    "Name the columns true_LABEL with score_LABEL, pred_LABEL or both, one of each a label, and fold where there are folds; or, "
+    "for one label of several classes, true with pred, score_CLASS or both."
+)
 _COLUMN = re.compile(r"(?:y_)?(true|score|pred)_(.+)", re.DOTALL)
 _BLOCK = 1 << 22  # bytes of text that are parsed together
 _CELLS = 1 << 18  # cells of arrays that are read together
@@ -45,28 +55,22 @@ _DAMAGED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PredictionFile:
-    """What a file holds."""
-
-    names: tuple[Any, ...]  # the K labels, or the classes of class sets
-    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
-    ignored: tuple[str, ...]  # columns that are not used
-    batches: Iterator[dict[str, Any]]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
-
-
 def open_predictions(path: str | Path, progress: Progress = lambda done, total: None) -> PredictionFile:
     """Open a table of truth and predictions: CSV, parquet or npz.
 
     CSV (UTF-8, commas) and parquet have one row an instance and for each label a column ``true_LABEL`` of 0 and 1 with
     ``score_LABEL``, ``pred_LABEL`` or both; a leading ``y_`` does not matter. A column ``fold`` names the fold. Others are not
     used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names``
-    (K) and ``folds`` (N). What is broken is an ImportFileError: here, or where the batch of a broken row is read.
+    (K) and ``folds`` (N). Of one label of several classes a column ``true`` holds the class, ``pred`` the predicted one, and
+    ``score_CLASS`` the scores, or ``score`` that of the second of two; in npz the arrays have the shapes that `evaluate` takes.
+    What is broken is an ImportFileError: here, or where the batch of a broken row is read.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
             start = file.read(4)
+        if (found := open_classes(path, start, progress)) is not None:
+            return found
         if start == b"PAR1":
             return _open_parquet(path, progress)
         if start in (b"PK\3\4", b"PK\5\6"):
@@ -183,10 +187,6 @@ def _expected(binary: bool) -> str:
     return "0 or 1" if binary else "a finite number"
 
 
-def _fold_name(text: str) -> int | str:
-    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
-
-
 # ---- CSV -------------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +243,7 @@ def _csv_fast(block: bytes, width: int, columns: _Columns, convert: arrow_csv.Co
     folds = None if columns.fold is None else [text.strip() for text in table[str(columns.fold)].to_pylist()]
     if any(_wrong(values[p], binary).any() for p, binary in columns.binary.items()) or not all(folds or ()):
         return None
-    return columns.batch(values, folds and [_fold_name(text) for text in folds])
+    return columns.batch(values, folds and [fold_name(text) for text in folds])
 
 
 def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, name: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _csv_careful(block: bytes, line: int, header: list[str], columns: _Columns, 
         if folds is not None:
             if not cells[columns.fold]:
                 raise ImportFileError(f"{name}, line {at}, column {FOLD}: the row has no fold.")
-            folds.append(_fold_name(cells[columns.fold]))
+            folds.append(fold_name(cells[columns.fold]))
     return columns.batch({p: np.array(column) for p, column in values.items()}, folds)
 
 

@@ -1,13 +1,36 @@
-"""What the readers of files share: the rows of CSV, and how errors show what is in a file."""
+"""What the readers of files share: what they give, the rows of CSV, and how errors show what is in a file."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.naming import quoted
+
+#: Called with how much is read and how much there is.
+Progress = Callable[[int, int], None]
+#: The column of the fold.
+FOLD = "fold"
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """What a file holds."""
+
+    names: tuple[Any, ...]  # the K labels, or the classes of class sets
+    inputs: tuple[str, ...]  # what each batch holds beside the truth: y_score, y_pred; or pred_sets
+    ignored: tuple[str, ...]  # columns that are not used
+    batches: Iterator[dict[str, Any]]  # arguments of `evaluate`, or of `evaluate_hierarchical`, some rows at a time; read once
+
+
+def fold_name(text: str) -> int | str:
+    """The name of a fold: a number where it looks like one."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text, re.ASCII) else text
 
 
 def csv_rows(lines: Iterable[str], line: int, name: str) -> Iterator[tuple[int, list[str]]]:

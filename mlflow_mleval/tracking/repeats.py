@@ -179,8 +179,11 @@ def gather(
 
 
 def differing(runs: Sequence[Result]) -> list[str]:
-    """The params in which the runs differ, beside their seed; "number of folds" where that differs."""
-    names = differing_params([r.config for r in runs])
+    """The params in which the runs differ, beside their seed; "number of folds" where that differs.
+
+    A run without any param tells nothing of how its method was set.
+    """
+    names = differing_params([r.config for r in runs if r.config])
     return names + ["number of folds"] * (len({len(r.n_test) for r in runs if r.n_test}) > 1)
 
 

@@ -13,16 +13,18 @@ from typing import Any
 # mlflow.models these classes are not there yet at that time, and the evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
-MODEL_TYPES = ("multilabel", "hierarchical")
+MODEL_TYPES = ("multilabel", "hierarchical", "one_label")
 _LOGGING = ("method", "dataset", "measures", "log_instances")
 _EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "conventions", "hierarchy")
 
 
 class MlevalEvaluator(ModelEvaluator):
-    """Evaluates models whose outputs are label sets, and logs an Evaluation into the run.
+    """Evaluates models whose outputs are label sets, or one label of several classes, and logs an Evaluation into the run.
 
     Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel", evaluators="mleval")``. Model types other
-    than ``"multilabel"`` and ``"hierarchical"`` are left to MLflow's evaluators. The truth and the predictions may come as
+    than ``"multilabel"``, ``"hierarchical"`` and ``"one_label"`` are left to MLflow's evaluators (``"classifier"`` is MLflow's).
+    Of one label, targets are one column of classes, and predictions one column of classes or a column of scores for each class
+    (``scores``, in the order of ``label_names``). Otherwise the truth and the predictions may come as
 
     - an array X with an array of targets (N, K), or ``mlflow.data.from_numpy(X, targets=Y)``, and a model;
     - a DataFrame with one column of targets that holds a list of K zeros and ones a row (or, where the type is

@@ -32,7 +32,7 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
 
     Parameters
     ----------
-    model_type : {"multilabel", "hierarchical"}
+    model_type : {"multilabel", "hierarchical", "one_label"}
     dataset : mlflow.data.evaluation_dataset.EvaluationDataset
     model : mlflow.pyfunc.PyFuncModel, or None
     config : mapping
@@ -44,6 +44,8 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
         Truth or predictions are missing or have a shape that cannot be used; the text says what can.
     """
     h = _hierarchy(config.get("hierarchy"))
+    if model_type == "one_label":
+        return _evaluate_classes(dataset, model, config, h)
     truth, names = _truth(dataset, config)
     sets = model_type == "hierarchical" and names is None and truth.ndim == 1
     if not sets:
@@ -61,6 +63,35 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
         found.pop("y_pred", None)
     options |= {name: config[name] for name in ("threshold", "conventions") if name in config}
     return evaluate(truth, **found, label_names=names, hierarchy=h, **options), estimator
+
+
+def _evaluate_classes(dataset: Any, model: Any, config: Mapping[str, Any], h: Hierarchy | None) -> tuple[Evaluation, Any]:
+    """The same of one label of several classes."""
+    named = config.get("targets")
+    truth = dataset.labels_data if named is None else _chosen(dataset.features_data, named, "targets", "the data").iloc[:, 0]
+    if truth is None:
+        raise ValueError(f"`targets` must be given, got none: one class for each instance. {_INSTEAD}")
+    truth = np.asarray(truth)
+    truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
+    estimator, given = _estimator(model), config.get("label_names")
+    options = {name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config}
+    if estimator is not None and hasattr(estimator, "classes_") and not {"predictions", "scores"} & config.keys():
+        table = dataset.features_data
+        table = table.drop(columns=_listed(config.get("targets", []))) if isinstance(table, pd.DataFrame) else table
+        classes = np.asarray(estimator.classes_).tolist() if given is None else list(given)
+        found = scores.predict_classes(estimator, _inputs(model, table), classes)
+        if found.without_score:
+            warnings.warn(f"mleval: there are no scores ({found.without_score})", stacklevel=2)
+        options |= {"probabilities": None if found.is_probability else False, "predict_time": found.predict_time}
+        ev = evaluate(truth, found.y_score, found.y_pred, label_names=classes, hierarchy=h, **options)
+        return ev, estimator
+    raw, seconds = _output(dataset, model, None, config, None)
+    found = {}
+    for name, values in raw.items():
+        array = values.to_numpy() if isinstance(values, (pd.DataFrame, pd.Series)) else np.asarray(values)
+        array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+        found["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
+    return evaluate(truth, **found, label_names=given, hierarchy=h, predict_time=seconds, **options), estimator
 
 
 def _hierarchy(given: Any) -> Hierarchy | None:
@@ -88,7 +119,7 @@ def _truth(dataset: Any, config: Mapping[str, Any]) -> tuple[NDArray[Any], Seque
     if truth.ndim == 1 and truth.dtype != object:
         raise ValueError(
             f"`targets` must hold the labels of each instance, got one value an instance ({truth[0]!r}, ...). Pass a matrix of 0 "
-            f"and 1, or a column of lists. {_INSTEAD}"
+            f"and 1, or a column of lists; one label of several classes is model_type='one_label'. {_INSTEAD}"
         )
     return truth, config.get("label_names")
 
