@@ -101,6 +101,35 @@ def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.flo
     return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
 
 
+def known_sums(columns: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """`column_sums` of each column where it is defined."""
+    return np.hstack([column_sums(column[~np.isnan(column), None]) for column in columns.values()])
+
+
+def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over N rows, each as value and rounding error, shape (2, M): the same in whatever parts the rows are summed.
+
+    The leading bits of all numbers are added first, so few that their sum is exact, then the next ones, and so on (Rump, Ogita
+    and Oishi 2008, "Accurate floating-point summation", algorithm 3.2): three times, which leaves less than 2^-90 of the largest.
+
+    >>> column_sums(np.array([[1.0], [2.0**-70], [-1.0]]))[0] == 2.0**-70
+    array([ True])
+    """
+    total = np.zeros((2, values.shape[1]))
+    largest = np.abs(values).max(initial=0)
+    if not np.isfinite(largest):
+        total[0] = values.sum(axis=0)
+        return total
+    room = 2.0 ** np.ceil(np.log2(len(values) + 2))
+    unit = 2.0 ** np.ceil(np.log2(largest or 1)) * room
+    for _ in range(3):
+        leading = (values + unit) - unit
+        total = _exact_sum(total, np.array([leading.sum(axis=0), np.zeros(values.shape[1])]))
+        values = values - leading
+        unit *= room * 2.0**-53
+    return total
+
+
 def sum_rows(
     true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
     conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
@@ -115,7 +144,7 @@ def sum_rows(
     n_labels = true.shape[1]
     n = true.shape[0] if isinstance(rows, slice) else len(rows)
     by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
-    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros(n_labels)
+    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros((2, n_labels))
     low, high = np.inf, -np.inf
     sets_only = score is None and sparse.issparse(true) and sparse.issparse(pred)
     step = n if sets_only else max(1, _BLOCK // n_labels)
@@ -131,7 +160,7 @@ def sum_rows(
             if low >= 0 and high <= 1:
                 e = np.abs(np.subtract(s, t, dtype=float))
                 e.sort(axis=1)
-                errors += e.sum(axis=0)
+                errors = _exact_sum(errors, column_sums(e))
                 ends[:, at] = e.mean(axis=1), e[:, -1]
         by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
         by_label += counted
@@ -146,11 +175,11 @@ def sum_rows(
         n=n,
         columns=tuple(values),
         counts=np.array([known.sum() for known in defined.values()]),
-        totals=np.array([[values[name][known].sum() for name, known in defined.items()], [0.0] * len(values)]),
+        totals=known_sums(values),
         by_label=by_label,
         wrong=np.bincount(predicted + relevant - 2 * shared, minlength=n_labels + 1),
         empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
-        errors=np.array([errors[::-1], np.zeros(n_labels)]) if soft else None,
+        errors=errors[:, ::-1] if soft else None,
         score_range=None if score is None else (float(low), float(high)),
         seconds=seconds or {},
         truth=truth,

@@ -12,7 +12,7 @@ from scipy import sparse
 from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.class_vectors import ClassVectors
 from mlflow_mleval.measures.flat import set_measures
-from mlflow_mleval.measures.label_sums import Sums
+from mlflow_mleval.measures.label_sums import Sums, known_sums
 from mlflow_mleval.measures.score_counts import ScoreCounts
 
 #: The k of top-k accuracy, and the bins of the calibration error.
@@ -57,7 +57,7 @@ def sum_classes(
     defined = {name: ~np.isnan(column) for name, column in values.items()}
     sums = Sums(
         n=len(t), columns=tuple(values), counts=np.array([known.sum() for known in defined.values()]),
-        totals=np.array([[values[name][known].sum() for name, known in defined.items()], [0.0] * len(values)]),
+        totals=known_sums(values),
         by_label=np.array([confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], np.int64),
         wrong=np.zeros(0, np.int64), empty=np.zeros(2, np.int64),
         score_range=None if s is None else (float(s.min()), float(s.max())),
