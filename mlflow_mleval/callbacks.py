@@ -8,7 +8,12 @@ from importlib import import_module
 from mlflow_mleval.lazy import lazily
 
 #: Framework -> the class of its callback.
-CALLBACKS = {"keras": "KerasCallback", "lightning": "LightningCallback", "xgboost": "XGBoostCallback"}
+CALLBACKS = {
+    "keras": "KerasCallback",
+    "lightning": "LightningCallback",
+    "huggingface": "HuggingFaceCallback",
+    "xgboost": "XGBoostCallback",
+}
 __all__ = list(CALLBACKS)
 __getattr__, __dir__ = lazily(
     __name__, CALLBACKS, lambda name: getattr(import_module(f"mlflow_mleval.training.callbacks.{name}"), CALLBACKS[name])

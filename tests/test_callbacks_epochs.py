@@ -10,6 +10,7 @@ import pytest
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES
 from mlflow_mleval.tracking import schema
 from mlflow_mleval.training import delivery
 from mlflow_mleval.training.callbacks.epochs import EpochLog
@@ -55,11 +56,11 @@ def test_every_epoch_has_its_measures_and_profile(client):
         train(log, y, scores)
     found = client.get_run(run.info.run_id).data.metrics
     assert {k for k in found if k.startswith("mleval.epoch")} == {
-        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES),
+        *(schema.EPOCH_PREFIX + m for m in EPOCH_MEASURES if LABEL_SETS in MEASURES[m].kinds),
         *(schema.epoch_profile_key(kind, k, 4) for kind in ("hard", "soft") for k in range(1, 5)),
     }  # fmt: skip
     evs = [mleval.evaluate(y, s) for s in scores]
-    for m in EPOCH_MEASURES:
+    for m in set(EPOCH_MEASURES) & evs[0].measures.keys():
         assert history(client, run.info.run_id, schema.EPOCH_PREFIX + m) == {i: ev.measures[m] for i, ev in enumerate(evs)}
     for kind, name in (("hard", "profile"), ("soft", "soft_profile")):
         for k in range(1, 5):
@@ -388,3 +389,27 @@ def test_epochs_that_share_a_request_all_arrive(client):
 def test_bad_options_are_said_before_training(options, error, text):
     with pytest.raises(error, match=text):
         EpochLog(**(NAMES | options))
+
+
+@pytest.mark.parametrize("columns", [3, 1])
+def test_one_label_of_several_classes(client, columns):
+    """Of two classes, scores may be for the second alone."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, max(columns, 2), 40)
+    scores = rng.dirichlet(np.ones(columns), 40) if columns > 1 else rng.random((40, 1))
+    log = EpochLog(**NAMES, best_by="top1_accuracy")
+    with mlflow.start_run() as run:
+        train(log, y, [scores, scores])
+    expected = mleval.evaluate(y, scores if columns > 1 else scores[:, 0]).measures
+    found = client.get_run(run.info.run_id).data.metrics
+    assert {m for m in found if m.startswith("mleval.epoch/")} == {f"mleval.epoch/{m}" for m in expected if m in EPOCH_MEASURES}
+    assert {"mleval.epoch/top1_accuracy", "mleval.epoch/log_loss"} <= found.keys() and "mleval.epoch/f1" not in found
+    assert log.evaluation.measures == expected
+
+
+def test_parts_of_one_label_may_lack_classes():
+    log = EpochLog(**NAMES)
+    rng = np.random.default_rng(0)
+    y, scores = np.repeat([0, 1, 2], 10), rng.dirichlet(np.ones(3), 30)
+    parts = [log.evaluate(y[i : i + 10], scores[i : i + 10]) for i in (0, 10, 20)]
+    assert mleval.merge(parts).measures == log.evaluate(y, scores).measures

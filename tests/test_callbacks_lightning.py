@@ -1,5 +1,11 @@
 """The callback for Lightning in real trainings."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import mlflow
 import numpy as np
 import pytest
@@ -9,10 +15,11 @@ from mlflow_mleval.tracking import schema
 
 pytest.importorskip("lightning")
 import lightning.pytorch as pl
+import lightning_processes
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from mlflow_mleval.training.callbacks.lightning import LightningCallback
+from mlflow_mleval.training.callbacks.lightning import LightningCallback, _own_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not have many workers.*", "ignore:.*number of training batches.*")
 NAMES = {"method": "MLP", "dataset": "toy"}
@@ -200,12 +207,33 @@ def test_without_a_run_there_is_one_warning_and_no_run(client, data):
     assert not client.search_runs(["0"])
 
 
-def test_several_processes_are_refused(client, data):
-    """Two on one CPU: what each of them validates is a part, and some instances twice."""
-    from lightning.pytorch.trainer.states import TrainerFn
+def logged(client, run_id):
+    data = client.get_run(run_id).data
+    epochs = {key: sorted((m.step, m.value) for m in client.get_metric_history(run_id, key)) for key in data.metrics}
+    return epochs, data.tags[schema.TAG_DATASET_DIGEST], data.tags[schema.TAG_STATUS]
 
-    trainer = pl.Trainer(accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_progress_bar=False)
-    assert trainer.world_size == 2 and trainer.state.fn != TrainerFn.VALIDATING
-    callback = LightningCallback(**NAMES)
-    with mlflow.start_run(), pytest.warns(UserWarning, match="2 processes validate parts of the data"):
-        callback.on_fit_start(trainer, Net())
+
+def test_two_processes_log_what_one_does_to_the_bit(client, tmp_path):
+    """Of 21 instances, the sampler gives 11 to each of two processes: one instance is there twice."""
+    several, one = (client.create_run("0").info.run_id for _ in range(2))
+    script = Path(lightning_processes.__file__)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(script.parents[1])}
+    command = [sys.executable, str(script), "2", "21", several]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.split() == ["21", "gloo"], done.stderr[-3000:]
+    lightning_processes.main(1, 21, one)
+    assert logged(client, several) == logged(client, one)
+    assert [step for step, _ in logged(client, one)[0]["mleval.epoch/micro_f1"]] == [0, 1]
+
+
+def test_each_process_counts_its_own_rows():
+    for n, processes in ((21, 2), (20, 2), (5, 4), (2, 4), (1, 4)):
+        samplers = [DistributedSampler(range(n), processes, rank, shuffle=False) for rank in range(processes)]
+        rows = []
+        for sampler in samplers:
+            trainer = SimpleNamespace(val_dataloaders=[None, DataLoader(range(n), sampler=sampler)], world_size=processes)
+            rows += list(sampler)[: _own_rows(trainer, 1)]
+        assert sorted(rows) == list(range(n))
+    trainer = SimpleNamespace(val_dataloaders=DataLoader(range(5)), world_size=2)
+    with pytest.raises(ValueError, match="no DistributedSampler tells which instances each has: got SequentialSampler"):
+        _own_rows(trainer, 0)

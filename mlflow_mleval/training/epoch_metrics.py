@@ -10,14 +10,14 @@ import numpy as np
 from mlflow.entities import Metric
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES, SETS
+from mlflow_mleval.measures.registry import LABEL_SETS, SETS
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.harmless import warn
 from mlflow_mleval.training.unsent import home
 
-#: What is logged for each epoch where nobody chose: the usual measures, the ends of the loss profile and its area, and the
-#: hierarchical measures that the evaluation has.
+#: What is logged for each epoch where nobody chose: the usual measures of label sets, the ends of the loss profile and its area,
+#: the usual measures of one label, and the hierarchical ones, as far as the evaluation has them.
 EPOCH_MEASURES = (
     "hamming_loss", "subset_accuracy", "f1", "micro_f1", "macro_f1", "ranking_loss", "average_precision",
     "soft_hamming_loss", "soft_subset_loss", "soft_binomial_area", *SETS["one-label"],
@@ -42,8 +42,7 @@ class EpochMetrics:
     def add(self, ev: Evaluation, step: int, measures: Iterable[str] | None = None) -> None:
         """The measures of an epoch, by default the usual ones, and its profile; what is not finite is left out."""
         now = int(time.time() * 1000)
-        values = {schema.EPOCH_PREFIX + m: ev.measures[m] for m in measures or _usual(ev) if m in ev.measures}
-        values |= _profile_metrics(ev)
+        values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()} | _profile_metrics(ev)
         self.pending += [Metric(key, float(v), now, step) for key, v in values.items() if math.isfinite(v)]
 
     def send(self, delivery: Delivery) -> None:
@@ -71,8 +70,10 @@ def say(what: str, delivery: Delivery) -> None:
         )
 
 
-def _usual(ev: Evaluation) -> list[str]:
-    return [m for m in ev.measures if m in EPOCH_MEASURES or MEASURES[m].family.startswith("hierarchical")]
+def chosen(ev: Evaluation, measures: Iterable[str] | None = None) -> dict[str, float]:
+    """The measures of an epoch by name: those asked for that the evaluation has, by default the usual ones."""
+    wanted = {*EPOCH_MEASURES, *SETS["hierarchical"]} if measures is None else set(measures)
+    return {m: v for m, v in ev.measures.items() if m in wanted}
 
 
 def _profile_metrics(ev: Evaluation) -> Mapping[str, float]:

@@ -121,8 +121,8 @@ class EpochLog:
         ----------
         epoch : int
         predict : callable
-            Gives the truth and the scores of the validation data, N x K each, or their Evaluation; not called where nothing is
-            logged.
+            Gives the truth and the scores of the validation data, as `evaluate` takes them, or their Evaluation; not called where
+            nothing is logged.
         """
         if (epoch + 1) % self.every == 0:
             self.attempt(f"epoch {epoch} and later ones are not logged", lambda: self._log_epoch(epoch, predict()))
@@ -148,8 +148,17 @@ class EpochLog:
                 with same_randomness():
                     act()
             except Exception as error:
-                self._failure = error
-                warn(f"mleval: {what}. {type(error).__name__}: {error}")
+                self.fail(what, error)
+
+    def fail(self, what: str, error: Exception) -> None:
+        """Something has failed: nothing more is done for this training, and the first time it is said."""
+        if self._failure is None:
+            self._failure = error
+            warn(f"mleval: {what}. {type(error).__name__}: {error}")
+
+    def evaluate(self, truth: Any, scores: Any) -> Evaluation:
+        """The evaluation of a part of the validation data, which adds up with others."""
+        return _evaluated((truth, scores), instances=False, **self._options)
 
     def _find_run(self) -> None:
         run_id = runs.target(self._chosen_run)
@@ -205,11 +214,15 @@ class EpochLog:
 
 
 def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluation:
-    return found if isinstance(found, Evaluation) else evaluate(*_matrices(found), **options)
-
-
-def _matrices(found: tuple[Any, Any]) -> tuple[Any, Any]:
+    if isinstance(found, Evaluation):
+        return found
     truth, scores = found
     truth = truth if hasattr(truth, "shape") else np.asarray(truth)
-    n_labels = truth.shape[1] if truth.ndim == 2 else 1
-    return (truth if truth.ndim == 2 else truth[:, None]), as_matrix(scores, n_labels)
+    if len(truth.shape) == 2:
+        return evaluate(truth, as_matrix(scores, truth.shape[1]), **options)
+    scores = np.asarray(scores)
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    if scores.ndim == 2 and truth.dtype.kind in "iu" and options.get("label_names") is None:
+        options["label_names"] = range(scores.shape[1])  # a part of the data may lack some of these classes
+    return evaluate(truth, scores, **options)

@@ -20,7 +20,7 @@ class KerasCallback(keras.callbacks.Callback):
     ----------
     x : N validation instances
         As ``Model.predict`` takes them, in the order of `y`.
-    y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
+    y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     batch_size : int, optional
         For ``Model.predict``.
     **options

@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
+from torch.utils.data import DistributedSampler
 
+from mlflow_mleval.evaluation import Evaluation, merge
 from mlflow_mleval.training.callbacks.epochs import EpochLog
+from mlflow_mleval.training.callbacks.tensors import array
+from mlflow_mleval.training.harmless import same_randomness
 
 
 class LightningCallback(Callback):
@@ -21,10 +25,15 @@ class LightningCallback(Callback):
     batches of the last validation of an epoch count; the sanity check before training does not. The evaluation at the end is of
     the last validation, unless `best_by` is given.
 
+    Of several processes, each evaluates its part of the validation data, without the instances that the sampler repeats to make
+    the parts equally long; the first process adds the parts up and logs them, to the last bit as one process would. The run must
+    be active in the first process, or be named: where the strategy spawns or forks processes, pass `run_id`.
+
     Parameters
     ----------
     extract : callable, optional
-        ``(outputs, batch) -> (y_true, y_score)``, tensors or arrays of shape (B, K), from what ``validation_step`` returned.
+        ``(outputs, batch) -> (y_true, y_score)``, tensors or arrays of shape (B, K), from what ``validation_step`` returned. Of
+        one label of C classes, (B,) and (B, C).
     dataloader : int
         Which of several validation dataloaders is evaluated.
     **options
@@ -58,44 +67,70 @@ class LightningCallback(Callback):
 
     def _clear(self) -> None:
         self._batches: list[tuple[Any, Any]] = []
-        self._latest: tuple[Any, Any] | None = None
+        self._latest: tuple[Any, Any] | Evaluation | None = None
+        self._trouble: Exception | None = None
         self._epoch: int | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._clear()
-        self.epochs.begin()
-        self.epochs.attempt("nothing of this training is logged", lambda: _one_process(trainer))
+        if trainer.is_global_zero:
+            self.epochs.begin()
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._batches = []
+        self._batches, self._trouble = [], None
 
     def on_validation_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        if dataloader_idx == self.dataloader and _counts(trainer):
-            self.epochs.attempt("nothing of this training is logged", lambda: self._collect(outputs, batch))
+        if dataloader_idx == self.dataloader and _counts(trainer) and self._trouble is None:
+            try:
+                self._batches.append(tuple(map(array, self.extract(outputs, batch))))
+            except Exception as error:
+                self._trouble = error
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self._batches:
-            self.epochs.attempt("nothing of this training is logged", self._join)
-            self._epoch = trainer.current_epoch
+        if not _counts(trainer):
+            return
+        if trainer.world_size > 1:
+            self._latest = self._together(trainer) or self._latest
+        elif self._batches and self._trouble is None:
+            self._latest = self._joined()
+        if self._trouble is not None:
+            self.epochs.fail("nothing of this training is logged", self._trouble)
+        self._batches, self._epoch = [], trainer.current_epoch
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self._epoch == trainer.current_epoch:
+        if trainer.is_global_zero and self._epoch == trainer.current_epoch:
             self.epochs.epoch(self._epoch, self._predict)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.epochs.end(self._predict, self._epoch)
+        if trainer.is_global_zero:
+            self.epochs.end(self._predict, self._epoch)
         self._clear()
 
-    def _collect(self, outputs: Any, batch: Any) -> None:
-        self._batches.append(tuple(map(_array, self.extract(outputs, batch))))
+    def _joined(self) -> tuple[Any, Any]:
+        return tuple(np.concatenate(parts) for parts in zip(*self._batches, strict=True))
 
-    def _join(self) -> None:
-        self._latest = tuple(np.concatenate(parts) for parts in zip(*self._batches, strict=True))
-        self._batches = []
+    def _together(self, trainer: Trainer) -> Evaluation | None:
+        """The evaluation of all processes' parts. Each takes part in it whatever has gone wrong, or the others would wait."""
+        part: Any = None
+        try:
+            if self._trouble is not None:
+                raise self._trouble
+            own = _own_rows(trainer, self.dataloader)
+            if self._batches and own:
+                with same_randomness():
+                    part = self.epochs.evaluate(*(values[:own] for values in self._joined()))
+        except Exception as error:
+            part = f"{type(error).__name__}: {error}"
+        parts: list[Any] = [None] * trainer.world_size
+        torch.distributed.all_gather_object(parts, part)
+        failures = [found for found in parts if isinstance(found, str)]
+        self._trouble = ValueError(failures[0]) if failures and trainer.is_global_zero else None
+        found = [found for found in parts if found is not None]
+        return merge(found) if found and not failures else None
 
-    def _predict(self) -> tuple[Any, Any]:
+    def _predict(self) -> tuple[Any, Any] | Evaluation:
         if self._latest is None:
             raise ValueError("There was no validation. Pass validation data to the trainer, and implement validation_step.")
         return self._latest
@@ -108,20 +143,18 @@ def _from_dict(outputs: Any, batch: Any) -> tuple[Any, Any]:
     return outputs["y_true"], outputs["y_score"]
 
 
-def _array(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return np.asarray(value)
-    value = value.detach().cpu()
-    return (value.float() if value.is_floating_point() else value).numpy()
-
-
 def _counts(trainer: Trainer) -> bool:
     return trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
 
 
-def _one_process(trainer: Trainer) -> None:
-    if trainer.world_size > 1:
-        raise NotImplementedError(
-            f"{trainer.world_size} processes validate parts of the data, some instances twice. Train with one device, or "
-            "evaluate afterwards: mleval.evaluate and mleval.log_evaluation."
+def _own_rows(trainer: Trainer, which: int) -> int:
+    """How many of this process's instances are its own; those behind them are repeated to make all parts equally long."""
+    loaders = trainer.val_dataloaders
+    loader = loaders if hasattr(loaders, "sampler") else list(loaders.values() if isinstance(loaders, dict) else loaders)[which]
+    sampler = getattr(loader, "sampler", None)
+    if not isinstance(sampler, DistributedSampler):
+        raise ValueError(
+            f"{trainer.world_size} processes validate, and no DistributedSampler tells which instances each has: got "
+            f"{type(sampler).__name__}. Leave use_distributed_sampler=True, or evaluate afterwards: mleval.evaluate."
         )
+    return min(sampler.num_samples, -(-(len(sampler.dataset) - sampler.rank) // sampler.num_replicas))

@@ -19,7 +19,7 @@ class XGBoostCallback(xgboost.callback.TrainingCallback):
     ----------
     X : array, DataFrame, scipy.sparse or xgboost.DMatrix of N validation instances
         An array becomes a ``DMatrix`` with its default options.
-    Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K)
+    Y : array, pandas.DataFrame or scipy.sparse of 0 and 1, shape (N, K), or vector of N classes
     **options
         Of `mlflow_mleval.training.callbacks.epochs.EpochLog`: method, dataset, run_id, measures, best_by, every, ...
 

@@ -1,0 +1,167 @@
+"""The callback for Hugging Face's Trainer in real trainings of a network without any download."""
+
+import mlflow
+import numpy as np
+import pytest
+
+import mlflow_mleval as mleval
+from mlflow_mleval.tracking import schema
+from mlflow_mleval.training import delivery
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+import torch
+from scipy.special import expit
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+from mlflow_mleval.training.callbacks.huggingface import HuggingFaceCallback
+
+NAMES = {"method": "BERT", "dataset": "toy"}
+EPOCHS = 3
+SIZES = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+@pytest.fixture(autouse=True)
+def no_trouble(monkeypatch):
+    monkeypatch.setattr(delivery, "_troubles", {})
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 12, size=(101, 6))
+    labels = np.stack([(tokens == i).any(axis=1) for i in range(3)], axis=1)
+    rows = [{"input_ids": torch.tensor(t), "labels": torch.tensor(y).float()} for t, y in zip(tokens, labels, strict=True)]
+    return rows[:60], rows[60:]
+
+
+class Keeper(HuggingFaceCallback):
+    """Keeps the logits of each evaluation, too."""
+
+    logits = ()
+
+    def __call__(self, prediction, compute_result=True):
+        self.logits = [*self.logits, np.asarray(prediction.predictions)]
+        return super().__call__(prediction, compute_result)
+
+
+def fit(folder, data, watch=None, callbacks=None, **options):
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig(num_labels=3, problem_type="multi_label_classification", **SIZES))
+    options = {"eval_strategy": "epoch", "save_strategy": "no", "num_train_epochs": EPOCHS} | options
+    arguments = TrainingArguments(
+        str(folder), report_to="none", use_cpu=True, disable_tqdm=True, learning_rate=0.05, seed=0,
+        per_device_train_batch_size=16, per_device_eval_batch_size=16, **options,
+    )  # fmt: skip
+    callbacks = ([watch] if watch else []) if callbacks is None else callbacks
+    trainer = Trainer(
+        model, arguments, train_dataset=data[0], eval_dataset=data[1] if arguments.eval_strategy != "no" else None,
+        compute_metrics=watch, callbacks=callbacks,
+    )  # fmt: skip
+    trainer.train()
+    return trainer
+
+
+def truth(data):
+    return np.array([row["labels"].numpy() for row in data[1]])
+
+
+def history(client, run_id, measure):
+    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+
+
+def test_each_epoch_and_the_end(client, tmp_path, data):
+    watch = Keeper(**NAMES)
+    with mlflow.start_run() as run:
+        trainer = fit(tmp_path, data, watch)
+    evs = [mleval.evaluate(truth(data), expit(logits.astype(float))) for logits in watch.logits]
+    for measure in ("micro_f1", "ranking_loss", "soft_binomial_area"):
+        assert history(client, run.info.run_id, measure) == {i: ev.measures[measure] for i, ev in enumerate(evs)}
+    assert [e["eval_micro_f1"] for e in trainer.state.log_history if "eval_loss" in e] == [ev.measures["micro_f1"] for ev in evs]
+    assert watch.epochs.evaluation.measures == evs[-1].measures
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == ("2", schema.COMPLETE) and schema.TAG_SELECTED not in tags
+
+
+def test_batch_by_batch_is_the_whole_to_the_bit(client, tmp_path, data):
+    found = []
+    for batches in (False, True):
+        watch = Keeper(**NAMES)
+        with mlflow.start_run() as run:
+            fit(tmp_path, data, watch, batch_eval_metrics=batches)
+        assert len(watch.logits) == EPOCHS * (3 if batches else 1)
+        run = client.get_run(run.info.run_id)
+        metrics = {k: history(client, run.info.run_id, k.removeprefix(schema.EPOCH_PREFIX)) for k in run.data.metrics}
+        found.append((watch.epochs.evaluation.measures, run.data.metrics, metrics, run.data.tags[schema.TAG_DATASET_DIGEST]))
+    assert found[0] == found[1]
+
+
+def test_the_training_is_the_same_with_and_without(client, tmp_path, data):
+    with mlflow.start_run():
+        states = [fit(tmp_path, data, watch).model.state_dict() for watch in (None, HuggingFaceCallback(**NAMES))]
+    assert all(torch.equal(a, b) for a, b in zip(*(s.values() for s in states), strict=True))
+
+
+def test_the_best_model_is_evaluated_where_it_is_loaded(client, tmp_path, data):
+    watch = HuggingFaceCallback(**NAMES)
+    with mlflow.start_run() as run:
+        trainer = fit(tmp_path, data, watch, num_train_epochs=4, save_strategy="epoch", load_best_model_at_end=True,
+                      metric_for_best_model="hamming_loss", greater_is_better=False)  # fmt: skip
+    losses = history(client, run.info.run_id, "hamming_loss")
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_SELECTED]) == (str(min(losses, key=losses.get)), "4")
+    again = trainer.evaluate()
+    assert again["eval_hamming_loss"] == watch.epochs.evaluation.measures["hamming_loss"] == min(losses.values())
+    assert history(client, run.info.run_id, "hamming_loss") == losses
+
+
+def test_steps_count_where_evaluation_is_by_steps(client, tmp_path, data):
+    watch = HuggingFaceCallback(**NAMES)
+    with mlflow.start_run() as run:
+        fit(tmp_path, data, watch, eval_strategy="steps", eval_steps=3, num_train_epochs=2)
+    assert sorted(history(client, run.info.run_id, "f1")) == [3, 6, 8]  # and the end
+
+
+def test_one_of_several_validation_sets_counts(client, tmp_path, data):
+    watch = HuggingFaceCallback(prefix="eval_b", **NAMES)
+    with mlflow.start_run() as run:
+        fit(tmp_path, (data[0], {"a": data[1][:20], "b": data[1]}), watch)
+    assert len(history(client, run.info.run_id, "f1")) == EPOCHS
+    assert watch.epochs.evaluation.statistics["n_instances"] == 41
+
+
+def test_a_function_finds_truth_and_scores_elsewhere(client, tmp_path, data):
+    watch = HuggingFaceCallback(extract=lambda predictions, labels: (labels, predictions), threshold=0.0, **NAMES)
+    with mlflow.start_run():
+        fit(tmp_path, data, watch, batch_eval_metrics=True)
+    assert watch.epochs.evaluation.threshold == 0.0
+
+
+def test_without_a_run_the_trainer_still_gets_its_measures(client, tmp_path, data):
+    with pytest.warns(UserWarning, match="No run is active") as said:
+        trainer = fit(tmp_path, data, HuggingFaceCallback(**NAMES))
+    assert len([w for w in said if "mleval" in str(w.message)]) == 1
+    assert "eval_micro_f1" in trainer.state.log_history[-2] and not client.search_runs(["0"])
+
+
+@pytest.mark.parametrize("broken", ["no evaluation", "other labels"])
+def test_a_failure_is_one_warning_and_the_model_is_the_same(client, tmp_path, data, broken):
+    options = {"eval_strategy": "no"} if broken == "no evaluation" else {}
+    plain = fit(tmp_path, data, **options).model.state_dict()
+    extract = (lambda predictions, labels: (labels[:, :2], predictions)) if broken == "other labels" else None
+    watch = HuggingFaceCallback(extract=extract, **NAMES)
+    with mlflow.start_run(), pytest.warns(UserWarning, match="mleval: ") as said:
+        found = fit(tmp_path, data, watch, **options).model.state_dict()
+    assert all(torch.equal(a, b) for a, b in zip(plain.values(), found.values(), strict=True))
+    assert len([w for w in said if "mleval" in str(w.message)]) == 1 and watch.epochs.evaluation is None
+
+
+def test_under_mlflows_own_callback(client, tmp_path, data, monkeypatch):
+    from transformers.integrations import MLflowCallback
+
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "own")
+    watch = HuggingFaceCallback(**NAMES)
+    fit(tmp_path, data, watch, callbacks=[MLflowCallback(), watch])
+    (run,) = mlflow.search_runs(experiment_names=["own"], output_format="list")
+    assert run.data.tags[schema.TAG_STATUS] == schema.COMPLETE and "eval_loss" in run.data.metrics
