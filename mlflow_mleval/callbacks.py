@@ -13,6 +13,8 @@ CALLBACKS = {
     "lightning": "LightningCallback",
     "huggingface": "HuggingFaceCallback",
     "xgboost": "XGBoostCallback",
+    "lightgbm": "LightGBMCallback",
+    "catboost": "CatBoostCallback",
 }
 __all__ = list(CALLBACKS)
 __getattr__, __dir__ = lazily(

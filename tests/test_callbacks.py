@@ -12,19 +12,20 @@ import mlflow_mleval as mleval
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 
-@pytest.mark.parametrize("framework", ["keras", "lightning", "huggingface", "xgboost"])
+@pytest.mark.parametrize("framework", ["keras", "lightning", "huggingface", "xgboost", "lightgbm", "catboost"])
 def test_each_framework_has_its_callback(framework):
     pytest.importorskip({"huggingface": "transformers"}.get(framework, framework))
     module = importlib.import_module(f"mlflow_mleval.training.callbacks.{framework}")
     (own,) = [v for name, v in vars(module).items() if name.endswith("Callback") and v.__module__ == module.__name__]
     assert getattr(mleval.callbacks, framework) is own
     data = () if framework in ("lightning", "huggingface") else ([[0.0]], [[0, 1]])
+    data = (None, *data) if framework == "catboost" else data
     assert own is type(getattr(mleval.callbacks, framework)(*data, method="MLP", dataset="yeast"))
 
 
 def test_names_are_listed_and_others_are_refused():
     assert {"keras", "lightning", "xgboost"} <= set(dir(mleval.callbacks)) and "callbacks" in mleval.__all__
-    with pytest.raises(AttributeError, match="no attribute 'chainer'; it has .*keras, lightning"):
+    with pytest.raises(AttributeError, match="no attribute 'chainer'; it has .*keras, lightgbm, lightning"):
         mleval.callbacks.chainer  # noqa: B018
 
 

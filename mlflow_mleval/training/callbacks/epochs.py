@@ -157,8 +157,16 @@ class EpochLog:
             warn(f"mleval: {what}. {type(error).__name__}: {error}")
 
     def evaluate(self, truth: Any, scores: Any) -> Evaluation:
-        """The evaluation of a part of the validation data, which adds up with others."""
+        """The evaluation of a part of the validation data, which adds up with others; classes are numbers of columns."""
+        if len(truth.shape) == 1 and len(scores.shape) == 2 and scores.shape[1] > 1:
+            self.name_labels(range(scores.shape[1]))  # a part may lack some of these classes
         return _evaluated((truth, scores), instances=False, **self._options)
+
+    def name_labels(self, names: Sequence[Hashable]) -> None:
+        """The labels, or the classes in the order of the columns of the scores, where the user has not named them."""
+        for options in (self._flat, self._options):
+            if options["label_names"] is None:
+                options["label_names"] = tuple(names)
 
     def _find_run(self) -> None:
         run_id = runs.target(self._chosen_run)
@@ -223,6 +231,4 @@ def _evaluated(found: Evaluation | tuple[Any, Any], **options: Any) -> Evaluatio
     scores = np.asarray(scores)
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    if scores.ndim == 2 and truth.dtype.kind in "iu" and options.get("label_names") is None:
-        options["label_names"] = range(scores.shape[1])  # a part of the data may lack some of these classes
     return evaluate(truth, scores, **options)

@@ -1,0 +1,94 @@
+"""The callback for LightGBM in real trainings."""
+
+import mlflow
+import numpy as np
+import pytest
+
+import mlflow_mleval as mleval
+from mlflow_mleval.tracking import schema
+
+lgb = pytest.importorskip("lightgbm")
+
+from mlflow_mleval.training.callbacks.lightgbm import LightGBMCallback  # noqa: E402
+
+NAMES = {"method": "LightGBM", "dataset": "toy"}
+QUIET = {"verbosity": -1, "n_jobs": 1, "min_child_samples": 5}
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int) + (X[:, 1] > 0.5)
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+def history(client, run_id, measure):
+    return {m.step: m.value for m in client.get_metric_history(run_id, schema.EPOCH_PREFIX + measure)}
+
+
+@pytest.mark.parametrize("classes", ["numbers", "names", "two"])
+def test_each_round_and_the_end(client, data, classes):
+    X, y, X_val, y_val = data
+    if classes == "names":
+        y, y_val = (np.array(["few", "more", "most"])[v] for v in (y, y_val))
+    elif classes == "two":
+        y, y_val = y > 0, y_val > 0
+    with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
+        model = lgb.LGBMClassifier(n_estimators=ROUNDS, **QUIET).fit(X, y, callbacks=[callback])
+    evs = [mleval.evaluate(y_val, model.predict_proba(X_val, num_iteration=i + 1)) for i in range(ROUNDS)]
+    for measure in ("top1_accuracy", "log_loss", "macro_auroc"):
+        expected = {i: ev.measures[measure] for i, ev in enumerate(evs)}
+        assert history(client, run.info.run_id, measure) == pytest.approx(expected, rel=1e-9)
+    assert callback.epochs.evaluation.measures == pytest.approx(evs[-1].measures, rel=1e-9)
+    tags = client.get_run(run.info.run_id).data.tags
+    assert (tags[schema.TAG_EPOCH], tags[schema.TAG_STATUS]) == (str(ROUNDS - 1), schema.COMPLETE)
+
+
+@pytest.mark.parametrize("by", ["callback", "parameter"])
+def test_early_stopping_is_evaluated_at_its_best_iteration(client, data, by):
+    X, y, X_val, y_val = data
+    own = {"early_stopping_round": 3} if by == "parameter" else {}
+    params = {"objective": "multiclass", "num_class": 3, "learning_rate": 0.9, **QUIET, **own}
+    train = lgb.Dataset(X, y)
+    with mlflow.start_run() as run, LightGBMCallback(X_val, y_val, **NAMES) as callback:
+        stopping = [lgb.early_stopping(3, verbose=False)] if by == "callback" else []
+        model = lgb.train(params, train, 200, [lgb.Dataset(X_val, y_val, reference=train)], callbacks=[callback, *stopping])
+    assert 0 < model.best_iteration < 190
+    assert callback.epochs.evaluation.measures == mleval.evaluate(y_val, model.predict(X_val)).measures
+    assert client.get_run(run.info.run_id).data.tags[schema.TAG_EPOCH] == str(model.best_iteration - 1)
+    assert len(history(client, run.info.run_id, "log_loss")) == model.best_iteration + 3
+
+
+def test_what_the_block_raises_is_the_users(client, data):
+    with mlflow.start_run() as run, pytest.raises(ZeroDivisionError), LightGBMCallback(*data[2:], **NAMES):
+        1 / 0  # noqa: B018
+    assert schema.TAG_STATUS not in client.get_run(run.info.run_id).data.tags
+
+
+@pytest.mark.parametrize(
+    ("broken", "text"),
+    [("no run", "No run is active"), ("no block", "Train in a block"), ("cv", "a model for each fold"),
+     ("other features", "number of features"), ("other rows", "epoch 0 and later ones are not logged")],
+)  # fmt: skip
+def test_a_failure_is_one_warning_and_the_model_is_the_same(client, data, broken, text):
+    X, y, X_val, y_val = data
+    params = {"objective": "multiclass", "num_class": 3, **QUIET}
+    plain = lgb.train(params, lgb.Dataset(X, y), 3).model_to_string()
+    callback = LightGBMCallback(X_val[:, :2] if broken == "other features" else X_val,
+                                y_val[:10] if broken == "other rows" else y_val, **NAMES)  # fmt: skip
+    train = lgb.cv if broken == "cv" else lgb.train
+    if broken != "no run":
+        mlflow.start_run()
+    try:
+        with pytest.warns(UserWarning, match=text) as said:
+            if broken == "no block":
+                found = train(params, lgb.Dataset(X, y), 3, callbacks=[callback])
+            else:
+                with callback:
+                    found = train(params, lgb.Dataset(X, y), 3, callbacks=[callback])
+    finally:
+        mlflow.end_run()
+    assert broken == "cv" or found.model_to_string() == plain
+    assert len([w for w in said if "mleval" in str(w.message)]) == 1 and callback.epochs.evaluation is None
