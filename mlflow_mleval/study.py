@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,10 +11,12 @@ import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import Direction, directions, expand
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import count, some
 from mlflow_mleval.reported import Reported
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
+#: More names than this are counted.
+MANY = 6
 MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 
 
@@ -186,8 +188,11 @@ class Study(Reported):
 
     def why_empty(self, cells: Collection[tuple[str, str]]) -> str:
         """Why these cells (dataset, method) have no result, as far as the runs tell: "8 did not finish, 1 without a run"."""
-        words = {"dnf": "did not finish", "": "without a run", "complete": "without a value of some measure"}
         status = self.statuses()
+        there = [cell for cell in cells if status.get(cell) == "complete"]
+        empty = self.values.reindex(there).isna().any() if there else pd.Series(dtype=bool)
+        lacking = some(empty.index[empty], 3) or "some measure"  # nobody knows it of what a policy has filled
+        words = {"dnf": "did not finish", "": "without a run", "complete": f"without a value of {lacking}"}
         found = Counter(words[status.get(cell, "")] for cell in cells) if status else {}
         return ", ".join(f"{n} {why}" if len(found) > 1 else why for why, n in found.items())
 
@@ -295,4 +300,11 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
     for gone in excluded:
         if gone.kind != "unasked":
             groups.setdefault((gone.kind, gone.reason), []).append(gone.name)
-    return [f"Left out: {kind}{'s' if len(names) > 1 else ''} {some(names, 6)}: {why}." for (kind, why), names in groups.items()]
+    groups = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+    return [f"Left out: {_which(kind, names)}: {why}." for (kind, why), names in groups.items()]
+
+
+def _which(kind: str, names: Sequence[str]) -> str:
+    if len(names) > MANY:
+        return f"{count(len(names), kind)}, such as {names[0]}"
+    return f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"

@@ -88,6 +88,21 @@ def test_every_format_holds_it(plain, args, format):
     assert "wine" in text or (format == "csv" and "test_auc" in text) or (format == "csv" and args[2:])
 
 
+def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(plain):
+    declared = ("--method-by", "param:model", "--duplicates", "mean", "--max", "test_auc", "--min", "val_loss")
+    asked = mleval("rank", *FOUR, *declared, "-m", "test_auc", "-m", "val_loss", code=1).stderr
+    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked
+    assert "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of val_loss)" in asked
+    (way,) = found(*FOUR, *declared)["commands"]
+    text = copied(way["command"]).stdout
+    assert "--missing worst" in way["command"] and "3 of 28 results are missing and count as the worst" in " ".join(text.split())
+    # what the headline counts is told below it, with its reason
+    assert "27 runs, 135 child runs and 1 measure were left out" in " ".join(text.split())
+    left = " ".join(text.split())
+    assert all(f"Left out: {many}" in left for many in ("135 child runs, such as", "15 runs, such as", "11 runs"))
+    assert "Names of the methods" not in text and "conventions" not in text
+
+
 def test_a_wrong_rule_leads_to_the_right_one(plain):
     text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
     assert "no param:modle, which was to name the method" in " ".join(text.split())

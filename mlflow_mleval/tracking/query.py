@@ -200,7 +200,7 @@ def load_study(
         repeats=_repeats(results, used),
         profiles={(r.dataset, r.method): r.profiles for r in results if r.profiles},
         excluded=tuple(excluded),
-        notes=(*doubts, *_choice_notes(chosen, used), *cells.notes, *_notes(results, used),
+        notes=(*doubts, *_choice_notes(chosen, used), *cells.notes, *_notes(results, used, (method_by, dataset_by)),
                *_value_notes(values, choice), *fold_notes),
         source={
             "tracking_uri": store.store_name(),
@@ -267,7 +267,7 @@ class _Choice:
         finished = [r for r in results if r.status == schema.COMPLETE]
         if not finished:
             raise NoRunsError(f"of {count(len(results), 'selected run')} none finished, so there is nothing to compare.")
-        if self.asked is None:
+        if self.asked is None and not self.declared:
             for r, reason in self._apart(finished):
                 if r.run_id not in named:
                     excluded.append(Excluded("run", r.name, reason))
@@ -281,7 +281,7 @@ class _Choice:
         self.set_name = default_set(common) if self.asked is None else None
         unasked = set() if self.set_name is None else set(MEASURES).difference(SETS[self.set_name], self.declared)
         wanted = [m for m in self.wanted if m not in dropped and m not in unasked]
-        used = [m for m in wanted if counts[m] == len(finished) or (self.asked is not None and counts[m])]
+        used = [m for m in wanted if counts[m] == len(finished) or (counts[m] and (self.asked is not None or m in self.declared))]
         unasked |= NOT_BY_DEFAULT if self.asked is None else set()
         for m in [*self.wanted, *(m for m in counts if m not in self.wanted)]:
             if m not in used and (reason := self._why_not(m, counts[m], len(finished), m in dropped)):
@@ -496,8 +496,8 @@ def _choice_notes(chosen: Mapping[tuple[str, str], tuple[str, int]], used: Seque
     return notes
 
 
-def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
-    """Doubts about what the runs say of themselves."""
+def _notes(results: Sequence[Result], used: Sequence[str], named: Sequence[object]) -> list[str]:
+    """Doubts about what the runs say of themselves; `named` are the rules that were given for methods and for datasets."""
     notes = []
     finished = [r for r in results if r.status == schema.COMPLETE]
     if chosen := [f"{r.method} on {r.dataset} (among {r.selected_among})" for r in finished if r.selected_among > 1]:
@@ -512,13 +512,14 @@ def _notes(results: Sequence[Result], used: Sequence[str]) -> list[str]:
             "which may be defined otherwise."
             + "".join(f" To most, {m} is {meaning}." for m, meaning in _OTHERWISE.items() if m in plain)
         )
-    if unstated := sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished):
+    unstated = sum(r.conventions == schema.UNKNOWN_CONVENTIONS for r in finished)
+    if unstated and not MEASURES.keys().isdisjoint(used):  # others have none
         runs = "the only finished run" if len(finished) == 1 else f"{unstated} of {len(finished)} finished runs"
         notes.append(f"The conventions for empty sets and ties are unknown for {runs}.")
     for i, what in enumerate(("method", "dataset")):
         for alike in look_alikes(getattr(r, what) for r in results):
             notes.append(f"Names of {what}s look alike and are of different characters: {some(map(ascii, alike), 6)}.")
-        if any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
+        if not named[i] and any(not r.named_by[i][0].startswith("tag:mleval.") for r in results):
             notes.append(f"Names of the {what}s come from {_rules(results, i)}.")
     for column, doubt in (
         ("dataset_digest", "the data were not the same in all runs"),

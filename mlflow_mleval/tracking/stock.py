@@ -362,9 +362,9 @@ def _with_ways(found: Survey, options: Mapping[str, Any]) -> Survey:
         variants = [(f"if {what} values of {m} are better", {way: (m,)}) for what, way in ways]
     if not len(table):
         return found
-    told = [*asked, *(m for m in table["metric"] if m in known), *found.undirected]
-    if found.trials and "children" not in base and "folds_by" not in base and (by := [m for m in told if m in found.trials]):
-        base["children"] = f"best:{by[0]}"
+    compared = asked | known or {*found.undirected[:1]}
+    if len(compared) == 1 and compared <= {*found.trials} and "children" not in base and "folds_by" not in base:
+        base["children"] = f"best:{next(iter(compared))}"
     added, said, reason = _completed(base | variants[0][1])
     others = [c.rule for c in found.candidates if c.role == "method" and not c.chosen]
     if reason and others and "method_by" in options:

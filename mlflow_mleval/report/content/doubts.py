@@ -7,7 +7,7 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.report.document import ALWAYS, Section, points
 
 #: Doubts that stand on a terminal.
-MOST = 4
+MOST = 6
 
 
 def section(c: Comparison) -> Section | None:
