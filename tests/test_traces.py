@@ -8,6 +8,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from mlflow.entities import AssessmentSource
 from mlflow.genai.scorers import scorer
 from mlflow.metrics import MetricValue, make_metric
@@ -15,6 +16,7 @@ from mlflow.tracking import fluent
 
 from mlflow_mleval.analysis.answers import aligned
 from mlflow_mleval.analysis.instance_tests import instance_tests
+from mlflow_mleval.cli import main
 from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.tracking.answer_tables import read_answer_tables
 from mlflow_mleval.tracking.traces import is_evaluated, read_traces
@@ -207,3 +209,42 @@ def test_any_logged_table_is_read_by_a_column(store, tmp_path):
         client.log_artifact(runs["a"].info.run_id, str(tmp_path / "bad.json"))
         with pytest.raises(ValueError, match="cannot be read: it"):
             read_answer_tables(client, runs, table="bad.json")
+
+
+def compare(*args, code=0):
+    result = CliRunner().invoke(main, ["compare", "--over", "instances", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_two_runs_are_compared_from_the_command_line(store):
+    _, runs = store
+    ids = [runs["prompt2"].info.run_id, runs["prompt3"].info.run_id]
+    assert "no direction is known for 'length', 'fails'" in compare(*ids, code=1) or "'fails', 'length'" in compare(*ids, code=1)
+    args = [*ids, "-m", "exact", "-m", "length", "--max", "length", "--draws", "199"]
+    found = json.loads(compare(*args, "--output", "json"))
+    assert found["n_instances"] == N and len(found["pairs"]) == 1
+    data = found["datasets"]["qa"]
+    assert {row["measure"]: row["mean_difference"] for row in data["table"]}["exact"] == pytest.approx(4 / N)
+    assert data["ranking"]["table"][0]["method"] == "prompt3" and len(data["joint"]) == 1
+    assert any("Passing is taken for better on exact" in said for said in found["doubts"])
+    asked = compare(*args)
+    assert "Who answers better" in asked and "\x1b" not in asked and "\u202e" not in asked
+    page = compare(*args, "--output", "html")
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    for format in ("md", "latex", "csv"):
+        text = compare(*args, "--output", format)
+        assert "\x1b" not in text and "<script>" not in text.replace("\\<script", "")
+    clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"]["qa"]
+    assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
+    assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
+    assert "not MEASURE=WORST" in compare(*ids, "--grades", "graded", code=2)
+    graded = json.loads(compare(*ids, "-m", "graded", "--max", "graded", "--grades", "graded=poor,good", "--output", "json"))
+    assert graded["datasets"]["qa"]["measures"] == ["graded"]
+
+
+def test_answers_of_a_selection_with_a_table_of_its_own(store):
+    args = ["-n", "qa", "--table", "scored.json", "--instance-by", "id", "-m", "score", "--min", "score"]
+    assert "cannot be read: it is not there" in compare(*args, code=1)
+    found = compare(*args, "--method", "a", "--method", "b")
+    assert "a and b are not separated on 3 instances" in " ".join(found.split())

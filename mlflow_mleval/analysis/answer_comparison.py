@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mlflow_mleval.analysis.answers import Aligned
-from mlflow_mleval.analysis.paired import NOISE, named_pairs
+from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
+from mlflow_mleval.analysis.joint_test import joint_test
+from mlflow_mleval.analysis.paired import NOISE, decided, named_pairs
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.unicriterion import tied_places
-from mlflow_mleval.measures.registry import directions
+from mlflow_mleval.measures.registry import MEASURES, directions
+from mlflow_mleval.naming import some
+from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, probability
 
 Array = NDArray[np.float64]
@@ -26,6 +30,122 @@ MOST, BLOCK = 20, 250
 #: Scorers that agree more than this say the same.
 REDUNDANT = 0.9
 POWER = 0.8
+
+
+@dataclass(frozen=True)
+class AnswerComparison(Reported):
+    """What the answers of several methods to the same questions say.
+
+    Attributes
+    ----------
+    tests : InstanceTests
+        Every pair on every measure; a question that was answered several times counts once.
+    joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
+        pairs), significant, exact, dependent (measures that others determine, left out).
+    ranking : AnswerRanking, or None where a measure has no value for some method.
+    differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
+    compared : Those two.
+    agreement, sampling, needed : As the functions of these names, and `questions_needed`, give them.
+    notes : What a reader must know about the answers.
+    cluster : The column that says which instances belong together, or None.
+    """
+
+    tests: InstanceTests
+    joint: pd.DataFrame
+    ranking: AnswerRanking | None
+    differing: pd.DataFrame
+    compared: tuple[str, str]
+    agreement: pd.DataFrame
+    sampling: pd.DataFrame
+    needed: pd.DataFrame
+    notes: tuple[str, ...]
+    cluster: str | None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All doubts: about the answers, and about the tests."""
+        same = self.agreement[self.agreement["redundant"]]
+        redundant = [
+            f"{row.measure_a} and {row.measure_b} say the same (correlation {row.correlation:.2f}): count them as one."
+            for row in same.itertuples()
+        ]  # fmt: skip
+        return (*self.notes, *self.tests.warnings, *redundant)
+
+
+def compare_answers(
+    found: Aligned, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), cluster: str | None = None,
+    difference: float | None = None, alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
+) -> AnswerComparison:
+    """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what more would give.
+
+    Parameters
+    ----------
+    found : Aligned
+        As `aligned` puts answers side by side.
+    minimize, maximize : iterable of str
+        Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
+    cluster : str, optional
+        What the answers hold beside the values that says which questions belong together.
+    difference : float, optional
+        The difference that matters, for `needed`; by default the one seen.
+    alpha : float
+    n_resamples, seed : int
+
+    Raises
+    ------
+    ValueError
+        No answer has a `cluster`, or no instance has a value.
+    MeasureError
+        A measure has no direction.
+    """
+    better = answer_directions(found, minimize, maximize)
+    groups = None if cluster is None else _clusters(found, cluster)
+    options = {"n_resamples": n_resamples, "seed": seed}
+    sides = {way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")}
+    tests = instance_tests(found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options)
+    ranking = None
+    if all(table[found.measures].notna().any().all() for table in found.tables.values()):
+        ranking = answer_ranking(found, clusters=groups, n_resamples=min(n_resamples, 2_000), seed=seed, **sides)
+    first, second = (list(found.tables) if ranking is None else list(ranking.table.index))[:2]
+    notes = list(found.notes)
+    assumed = [m for m in found.passing if m not in {*minimize, *maximize} and m not in MEASURES]
+    if assumed:
+        notes.append(f"Passing is taken for better on {some(assumed)}: declare it (--min, --max) if that is wrong.")
+    return AnswerComparison(
+        tests, _joint(found, better, groups, alpha, options), ranking, most_different(found, first, second, better),
+        (first, second), agreement(found), sampling(found),
+        questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha), tuple(notes), cluster,
+    )  # fmt: skip
+
+
+def _joint(
+    found: Aligned, better: Mapping[str, str], clusters: pd.Series | None, alpha: float, options: Mapping[str, int]
+) -> pd.DataFrame:
+    methods = list(found.tables)
+    first, second = np.triu_indices(len(methods), 1)
+    units = None if clusters is None else _units(found, clusters)
+    results = []
+    for a, b in zip(first, second, strict=True):
+        differences = (found.tables[methods[a]] - found.tables[methods[b]])[found.measures].to_numpy()
+        known = ~np.isnan(differences).any(axis=1)
+        results.append(joint_test(differences, units, **options) if known.any() else None)
+    table = pd.DataFrame({
+        **named_pairs(tuple(methods), first, second),
+        "statistic": [np.nan if r is None else r.statistic for r in results],
+        **decided(np.array([np.nan if r is None else r.pvalue for r in results]), alpha),
+        "exact": [r is not None and r.exact for r in results],
+        "dependent": [[] if r is None else [found.measures[k] for k in r.dependent] for r in results],
+    })  # fmt: skip
+    return table
+
+
+def _clusters(found: Aligned, column: str) -> pd.Series:
+    """Which cluster each question belongs to."""
+    about = next(iter(found.answers.values())).about
+    if column not in about:
+        raise ValueError(f"no answer tells {column!r}. Name one of {some(c for c in about if c not in ('link', 'asked'))}.")
+    values = about[column]
+    return values[~values.index.duplicated()].reindex(next(iter(found.tables.values())).index)
 
 
 @dataclass(frozen=True)

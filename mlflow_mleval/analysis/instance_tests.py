@@ -144,20 +144,22 @@ class InstanceTests(Reported):
         """The rows of `table`, separated ones first, then by the p-value of the permutation test."""
         return self.table.sort_values(["significant", "permutation_pvalue"], ascending=[False, True], kind="stable")
 
-    def verdict(self, named: Callable[[Hashable], str] = str) -> str:
-        """What the tests say, in a sentence, and what they do not; `named` writes the names of methods."""
+    def headline(self, named: Callable[[Hashable], str] = str) -> str:
+        """What the tests say, in a clause; `named` writes the names of methods."""
         apart = self.pairs[self.pairs["significant"]]
         on = f"{self.n_instances:,} instances" + (f" in {self.n_clusters:,} clusters" if self.n_clusters else "")
         on += f" and {len(self.measures)} measures" if len(self.measures) > 1 else ""
-        if len(self.pairs) == 1:
-            row = self.pairs.iloc[0]
-            are = "are" if row.significant else "are not"
-            found = f"{named(row.method_a)} and {named(row.method_b)} {are} separated on {on} (p={row.pvalue:.2g})"
-        else:
-            found = f"{len(apart)} of {len(self.pairs)} pairs are separated on {on}"
+        if len(self.pairs) > 1:
+            return f"{len(apart)} of {len(self.pairs)} pairs are separated on {on}"
+        row = self.pairs.iloc[0]
+        are = "are" if row.significant else "are not"
+        return f"{named(row.method_a)} and {named(row.method_b)} {are} separated on {on} (p={row.pvalue_corrected:.2g})"
+
+    def verdict(self, named: Callable[[Hashable], str] = str) -> str:
+        """What the tests say, in a sentence, and what they do not; `named` writes the names of methods."""
         return (
-            f"{found}; this is about these methods as they were trained, on instances like these: not about training them again, "
-            "nor about other datasets."
+            f"{self.headline(named)}; this is about these methods as they were trained, on instances like these: not about "
+            "training them again, nor about other datasets."
         )
 
 

@@ -139,23 +139,31 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 
 
 @main.command(params=[
-    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent, opt.cluster,
+    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
+    opt.cluster, *opt.answers,
     opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
-def compare(over: str, format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+def compare(
+    over: str, runs: tuple[str, ...], format: str | None, filename: str | None, quiet: bool, require_significant: bool,
+    **choices: Any,
+) -> None:
     """Test which methods really differ, pair by pair.
 
     Over datasets, it first says whether the design can reject anything at all, and what that would take. Over folds, it tests
     the measures that --measure names together (tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr among them); they must be fewer
-    than the folds. Over instances, it tests each measure on the test instances of each dataset.
+    than the folds. Over instances, it tests each measure on the test instances of each dataset, or on the answers of runs of
+    mlflow.genai.evaluate and mlflow.models.evaluate. RUN is the id of a run, as --run-id.
 
     \b
     Examples:
       mleval compare -n mystudy --missing worst --on macro_f1
       mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
       mleval compare -n mystudy --over instances -m f1
+      mleval compare --over instances RUN_A RUN_B --cluster passage
     """
     chosen = opt.chosen_format(format, filename)
+    choices["run_ids"] = (*choices["run_ids"], *runs)
     choices = heeded(over, choices)
     if over == "datasets":
         comparison = _compare(choices, quiet)

@@ -149,6 +149,14 @@ weightings = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1)
 cluster = Option("Instances", "--cluster", metavar="COLUMN",
                  help="Over instances: the column of their tables that says which belong together, such as questions on one "
                  "passage; fold for those of one fold.")  # fmt: skip
+answers = (
+    Option("Instances", "--table", metavar="PATH", help="Read this table of each run, as mlflow.log_table made it."),
+    Option("Instances", "--instance-by", metavar="NAME",
+           help="The input, tag or column that says which question an answer is to. Default: all that was asked."),
+    _many("Instances", "--grades", help="Categories of a measure, from worst to best.", metavar="MEASURE=WORST,…,BEST"),
+    Option("Instances", "--shared", is_flag=True,
+           help="Compare on the instances that all runs hold, even where many are missing."),
+)
 swaps = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=9_999,
                help="Over instances: random swaps of the permutation test.")  # fmt: skip
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.answers import holds_answers, run_answers
 from mlflow_mleval.cli.command import arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.errors import MlevalError
@@ -16,7 +17,7 @@ ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
 HEEDED = {
     "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (opt.cluster, opt.swaps, opt.seed),
+    "instances": (*opt.answers, opt.cluster, opt.swaps, opt.seed),
 }
 
 
@@ -50,8 +51,10 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
     wanted = [m for m in named if m not in excluded] or None
     if named and not wanted:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    if over == "instances" and holds_answers(choices):
+        return run_answers(choices, wanted, format, filename, quiet)
     test, document = (_folds, folds_document) if over == "folds" else (_instances, instances_document)
-    options = arguments(choices, opt.level, *HEEDED[over])
+    options = arguments(choices, opt.level, *(option for option in HEEDED[over] if option not in opt.answers))
     study, found, absent, notes = test(selection, wanted, options, quiet)
     study = excluded_in_flags(study)
     absent = {dataset: in_flags(reason) for dataset, reason in absent.items()}

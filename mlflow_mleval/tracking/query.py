@@ -23,10 +23,9 @@ from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
 from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.tracking.repeats import RepeatRule, best_metric, check_policy, gather, mean_folds
 from mlflow_mleval.tracking.searches import BestTrials, best_trials, check_rule, trials_among
+from mlflow_mleval.tracking.selection import select
 from mlflow_mleval.validation import one_of
 
-#: Run ids in one filter.
-_IDS_AT_ONCE = 500
 #: Measures whose names mean something else to most, and what.
 _OTHERWISE = {"accuracy": "the share of instances that are right in all labels, where here it is the Jaccard index"}
 #: A value may miss the range of its measure by this much: sums of floats do.
@@ -139,15 +138,8 @@ def load_study(
     fold_rule = None if folds_by is None else FoldRule(folds_by)
     choice = _Choice(measures, exclude_measures, minimize, maximize)
     client = store.connect()
-    if run_ids and not experiment_ids and not experiment_names:
-        experiments = store.all_experiments(client)
-    else:
-        experiments = store.find_experiments(client, experiment_ids, experiment_names)
-    names = {e.experiment_id: e.name for e in experiments}
     doubts: list[str] = []
-    runs = [run for text in filters(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
-    if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
-        raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
+    runs, names = select(client, experiment_ids, experiment_names, run_ids, filter_string, doubts, progress)
 
     excluded: list[Excluded] = []
     strict = method_by is None and dataset_by is None
@@ -331,18 +323,6 @@ class _Choice:
             what = "costs" if measure in SETS["cost"] else "measures of how errors fall, not of how many there are,"
             return f"{what} are used only where `measures=` names them"
         return "no direction is known; declare `minimize=` or `maximize=`"
-
-
-def filters(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
-    """The filters to search with; one, unless there are very many run ids."""
-    if not run_ids:
-        return [filter_string]
-    ids = list(dict.fromkeys(run_ids))
-    if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
-        raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
-    parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
-    chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
-    return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
 
 
 def _read(

@@ -23,6 +23,7 @@ from mlflow_mleval.tracking.fold_sources import FoldRule
 from mlflow_mleval.tracking.read_run import Rule, is_ours
 from mlflow_mleval.tracking.repeats import is_seed
 from mlflow_mleval.tracking.searches import trial_params
+from mlflow_mleval.tracking.selection import filters_of
 
 #: What people call the param or tag that names a method or a dataset, the plainest first.
 METHOD = ("method", "model", "model_name", "model_type", "algorithm", "algo", "estimator_name", "estimator", "classifier", "clf",
@@ -63,7 +64,7 @@ def take_stock(
         chosen = store.asked(options.get("experiment_ids"), options.get("experiment_names"))
         found = store.find_experiments(client, *chosen) if any(chosen) else store.all_experiments(client)
         names = {e.experiment_id: e.name for e in found}
-        filters = query.filters(options.get("filter_string", ""), ids)
+        filters = filters_of(options.get("filter_string", ""), ids)
         runs = [run for text in filters for run in store.search(client, [*names], text, progress=progress)]
         if error is not None and set(ids) - {run.info.run_id for run in runs}:
             raise error

@@ -12,6 +12,7 @@ _DOCUMENTS = {
     "FoldComparison": "folds",
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",
+    "AnswerComparison": "answers",
     "Study": "listings",
     "Survey": "overview",
     "Evaluation": "run",

@@ -23,7 +23,7 @@ def instances_document(
     found: Mapping[str, InstanceTests], absent: Mapping[str, str], notes: Sequence[str], provenance: Mapping[str, Any]
 ) -> Document:
     """The tests of several datasets; `absent` says why a dataset has none, `notes` are doubts about the study."""
-    shown = chain.from_iterable(_blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1))
+    shown = chain.from_iterable(blocks(tests, key, dataset) for key, (dataset, tests) in enumerate(found.items(), start=1))
     lost = [f"{name(dataset)} was not tested: {reason}" for dataset, reason in absent.items()]
     record = {
         "over": "instances", "n_instances": sum(tests.n_instances for tests in found.values()),
@@ -42,7 +42,7 @@ def instances_document(
 def document(tests: InstanceTests, provenance: Mapping[str, Any]) -> Document:
     """The tests of one set of instances."""
     return Document(
-        "Tests over instances", [Section("instances", "Over instances", [*_blocks(tests)]), made_from(provenance)],
+        "Tests over instances", [Section("instances", "Over instances", [*blocks(tests)]), made_from(provenance)],
         time=when(provenance), data=lambda: {**data(tests), "provenance": provenance},
         frames=lambda: {"instances": tests.table}, main="instances",
     )  # fmt: skip
@@ -53,12 +53,12 @@ def data(tests: InstanceTests) -> dict[str, Any]:
     return {"verdict": tests.verdict(), **found}
 
 
-def _blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None) -> list[Any]:
+def blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None) -> list[Any]:
     of, title = ("", "") if dataset is None else (f" of {name(dataset)}", f"On {name(dataset)}")
     said = tests.verdict(name)
-    blocks = [Text([said[:1].upper() + said[1:]], title=title, depth=ALWAYS),
-              _table(tests, f"instances-{key}", f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}")]  # fmt: skip
-    return [*blocks, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=ALWAYS)]
+    made = [Text([said[:1].upper() + said[1:]], title=title, depth=ALWAYS),
+            _table(tests, f"instances-{key}", f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}")]  # fmt: skip
+    return [*made, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=ALWAYS)]
 
 
 def _table(tests: InstanceTests, key: str, caption: str) -> Table:

@@ -1,0 +1,58 @@
+"""`mleval compare --over instances` of runs that hold answers: traces, tables of other evaluators, logged tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mlflow_mleval.cli import options as opt
+from mlflow_mleval.cli.command import arguments, in_flags
+from mlflow_mleval.cli.output import progress, provenance, width, write
+from mlflow_mleval.errors import MlevalError
+
+
+def holds_answers(choices: dict[str, Any]) -> bool:
+    """Whether the selection holds runs of other evaluators, or a table of theirs is named."""
+    from mlflow_mleval.tracking.read_answers import any_answers
+
+    named = arguments(choices, *opt.answers)
+    chosen = arguments(choices, *opt.selection)
+    where = {key: chosen[key] for key in ("experiment_ids", "experiment_names", "run_ids", "filter_string") if key in chosen}
+    return any(named.values()) or any_answers(**where)
+
+
+def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, filename: str | None, quiet: bool) -> bool:
+    """Compare, write, and say whether any pair is separated."""
+    from mlflow_mleval.analysis.answer_comparison import compare_answers
+    from mlflow_mleval.report.content.answers import answers_document
+    from mlflow_mleval.tracking.read_answers import load_answers
+
+    chosen = arguments(choices, *opt.selection)
+    taken = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "datasets", "methods")
+    selection = {key: chosen[key] for key in taken if key in chosen}
+    how = arguments(choices, *opt.answers)
+    how["grades"] = dict(_grades(text) for text in how.get("grades", ()))
+    with progress("reading", quiet, unit="runs") as step:
+        asked = load_answers(**selection, **how, measures=wanted, progress=step)
+    options = arguments(choices, opt.level, opt.cluster, opt.swaps, opt.seed)
+    sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
+    found, absent = {}, {dataset: in_flags(reason) for dataset, reason in asked.absent.items()}
+    for dataset, answers in asked.found.items():
+        try:
+            found[dataset] = compare_answers(answers, **sides, **options)
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = in_flags(str(error))
+    if not found:
+        raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
+    origin = provenance(asked.source, list(asked.runs["run_id"]), options)
+    write(answers_document(found, absent, asked.notes, origin).render(format, width()), filename, quiet)
+    return any(c.tests.pairs["significant"].any() for c in found.values())
+
+
+def _grades(text: str) -> tuple[str, list[str]]:
+    measure, _, grades = text.partition("=")
+    listed = [grade.strip() for grade in grades.split(",") if grade.strip()]
+    if not measure or len(listed) < 2 or len(set(listed)) < len(listed):
+        raise click.UsageError(f"--grades: {text!r} is not MEASURE=WORST,…,BEST with two grades or more.")
+    return measure, listed

@@ -1,0 +1,202 @@
+"""Runs into answers: whichever of traces, tables of instances and logged tables they hold, one run at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from mlflow_mleval.analysis.answers import Aligned, Answers, aligned
+from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError
+from mlflow_mleval.naming import some
+from mlflow_mleval.tracking import store
+from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
+from mlflow_mleval.tracking.read_run import Rule
+from mlflow_mleval.tracking.selection import select
+from mlflow_mleval.tracking.traces import is_evaluated, read_traces
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a selection of runs answered.
+
+    Attributes
+    ----------
+    found : By data set, the answers of its methods side by side.
+    absent : By data set, why it cannot be compared.
+    runs : DataFrame, one row a run: run_id, experiment, dataset, method.
+    notes : Runs without answers.
+    source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
+    """
+
+    found: dict[str, Aligned]
+    absent: dict[str, str]
+    runs: pd.DataFrame
+    notes: tuple[str, ...]
+    source: dict[str, Any]
+
+
+def load_answers(
+    *, experiment_ids: Sequence[str] | None = None, experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None, filter_string: str = "", method_by: str | Sequence[str] | None = None,
+    dataset_by: str | None = None,
+    datasets: Iterable[str] | None = None, methods: Iterable[str] | None = None, table: str | None = None,
+    instance_by: str | None = None, measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+    shared: bool = False, progress: Callable[[int, int], None] | None = None,
+) -> Asked:
+    """What the runs of a selection answered, question by question.
+
+    Runs of `mlflow.genai.evaluate` are read from their traces, runs of `mlflow.models.evaluate` from ``eval_results_table.json``,
+    and with `table` any run from that table. Several runs of a method on a data set are repeats: more answers to the same
+    questions.
+
+    Parameters
+    ----------
+    experiment_ids, experiment_names, run_ids, filter_string
+        As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says otherwise.
+    method_by, dataset_by : str, optional
+        As in `load_study`; by default the run's name, and the name of the data or of the experiment.
+    datasets, methods : iterable of str, optional
+        Names to keep.
+    table : str, optional
+        Path of a table that every run logged, in JSON.
+    instance_by : str, optional
+        The input, tag or column that says which question it is. Default: all that was asked.
+    measures : sequence of str, optional
+        Default: all that the methods have in common.
+    grades : mapping of str to sequence of str
+        By measure, its categories from worst to best.
+    shared : bool
+        Whether to compare what is left where answers are lost.
+    progress : callable, optional
+        Called with the number of runs read and of all.
+
+    Raises
+    ------
+    NoRunsError
+        The selection holds no run with answers.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    ValueError
+        A rule is not one of those that `load_study` knows.
+    """
+    method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
+    client = store.connect()
+    chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    holding = [run for run in chosen if table is not None or is_evaluated(run) or _holds_table(run)]
+    if not holding:
+        raise NoRunsError(
+            f"none of the {len(chosen):,} selected runs holds answers: traces of mlflow.genai.evaluate, or {EVALUATED}. Name a "
+            "table that they logged."
+        )
+    groups: dict[str, dict[str, list[Run]]] = {}
+    rows = []
+    for run in holding:
+        experiment = names[run.info.experiment_id]
+        method, dataset = (_name(rule, run, experiment) for rule in (method_rule, dataset_rule))
+        if run_ids and dataset_by is None and groups:
+            (dataset,) = groups
+        if (methods and method not in methods) or (datasets and dataset not in datasets):
+            continue
+        groups.setdefault(dataset, {}).setdefault(method, []).append(run)
+        rows.append({"run_id": run.info.run_id, "experiment": experiment, "dataset": dataset, "method": method})
+    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows))
+    found, absent = {}, {}
+    for dataset, by_method in groups.items():
+        try:
+            with store.store_errors("read"):
+                found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = str(error)
+    without = [run.info.run_id for run in chosen if run not in holding]
+    return Asked(
+        found, absent, pd.DataFrame(rows), (f"Runs without answers: {some(without, 5)}.",) if without else (),
+        {"tracking_uri": store.store_name(), "filter": store.redacted(filter_string), "method_by": method_by or "run_name",
+         "dataset_by": dataset_by or "input", "instance_by": instance_by or "all that was asked", "table": table},
+    )  # fmt: skip
+
+
+def any_answers(
+    experiment_ids: Sequence[str] | None = None, experiment_names: Sequence[str] | None = None,
+    run_ids: Sequence[str] | None = None, filter_string: str = "",
+) -> bool:
+    """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
+    client = store.connect()
+    chosen, _ = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    return any(is_evaluated(run) or _holds_table(run) for run in chosen)
+
+
+@dataclass
+class _Reader:
+    client: MlflowClient
+    table: str | None
+    instance_by: str | None
+    measures: Sequence[str] | None
+    grades: Mapping[str, Sequence[str]]
+    progress: Callable[[int, int], None] | None
+    total: int
+    done: int = 0
+
+    def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
+        """The answers of every method; those of its repeats one after the other."""
+        runs = {f"{method}\0{k}": run for method, same in by_method.items() for k, run in enumerate(same)}
+        traced = {key: run for key, run in runs.items() if self.table is None and is_evaluated(run)}
+        parts = {}
+        for key, run in traced.items():
+            try:
+                parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades)
+            except ValueError as error:
+                raise ValueError(f"run {run.info.run_id} cannot be read: {error}") from error
+            self._step(1)
+        if tabled := {key: run for key, run in runs.items() if key not in traced}:
+            parts |= read_answer_tables(
+                self.client, tabled, table=self.table, instance_by=self.instance_by, measures=self.measures, grades=self.grades
+            )
+            self._step(len(tabled))
+        return {
+            method: _joined([parts[f"{method}\0{k}"] for k in range(len(same))]) for method, same in by_method.items()
+        }  # fmt: skip
+
+    def _step(self, n: int) -> None:
+        self.done += n
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _joined(parts: Sequence[Answers]) -> Answers:
+    """Repeats of a method as answers to the same questions."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [p.counted for p in parts]
+    scorers = {m: some(sorted({p.scorers.get(m, "") for p in parts} - {""})) for p in parts for m in p.scorers}
+    return Answers(
+        pd.concat([p.values for p in parts]), pd.concat([p.about for p in parts]),
+        digest="+".join(sorted({p.digest for p in parts})), counted=None if None in counts else sum(counts), scorers=scorers,
+        passing=tuple(m for m in parts[0].passing if all(m in p.passing for p in parts)),
+        notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
+    )  # fmt: skip
+
+
+def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
+    """Only these measures."""
+    if measures is None:
+        return found
+    if lacking := [m for m in measures if m not in found.measures]:
+        raise MissingResultsError(f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}.")
+    return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
+
+
+def _name(rule: Rule, run: Run, experiment: str) -> str:
+    named = rule.find(run, experiment)
+    if named is None:
+        raise NoRunsError(f"run {run.info.run_id} has no {rule.rules[0]}, which was to name the {rule.what}. Choose another.")
+    return named[0]
+
+
+def _holds_table(run: Run) -> bool:
+    """Whether the run holds the table of `mlflow.models.evaluate`."""
+    return EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")

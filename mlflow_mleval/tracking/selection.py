@@ -1,0 +1,52 @@
+"""Which runs a selection names: experiments, run ids, a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from mlflow_mleval.errors import NoRunsError
+from mlflow_mleval.naming import some
+from mlflow_mleval.tracking import store
+
+#: Run ids in one filter.
+_IDS_AT_ONCE = 500
+
+
+def select(
+    client: MlflowClient, experiment_ids: Sequence[str] | None, experiment_names: Sequence[str] | None,
+    run_ids: Sequence[str] | None, filter_string: str, doubts: list[str] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[list[Run], dict[str, str]]:
+    """The runs, the first started first, and the names of the experiments by their ids; `doubts` takes what a reader must know.
+
+    Raises
+    ------
+    NoRunsError
+        An experiment or a run is not there, or no experiment was named.
+    StoreError
+        The store cannot be reached or does not accept the filter.
+    """
+    if run_ids and not experiment_ids and not experiment_names:
+        experiments = store.all_experiments(client)
+    else:
+        experiments = store.find_experiments(client, experiment_ids, experiment_names)
+    names = {e.experiment_id: e.name for e in experiments}
+    runs = [run for text in filters_of(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
+    if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
+        raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
+    return runs, names
+
+
+def filters_of(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
+    """The filters to search with; one, unless there are very many run ids."""
+    if not run_ids:
+        return [filter_string]
+    ids = list(dict.fromkeys(run_ids))
+    if wrong := [i for i in ids if not i.replace("-", "").isalnum()]:
+        raise NoRunsError(f"no run id: {some(map(repr, wrong))}.")
+    parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
+    chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
+    return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
