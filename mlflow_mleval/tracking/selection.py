@@ -34,7 +34,8 @@ def select(
     else:
         experiments = store.find_experiments(client, experiment_ids, experiment_names)
     names = {e.experiment_id: e.name for e in experiments}
-    runs = [run for text in filters_of(filter_string, run_ids) for run in store.search(client, list(names), text, doubts, progress)]
+    texts = filters_of(filter_string, run_ids)
+    runs = [run for text in texts for run in store.search(client, list(names), text, doubts, progress)]
     if lost := set(run_ids or ()) - {r.info.run_id for r in runs}:
         raise NoRunsError(f"there is no run {some(sorted(lost))} in the selection. Is it deleted, or in another experiment?")
     return runs, names
