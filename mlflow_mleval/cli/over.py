@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from mlflow_mleval.cli import options as opt
-from mlflow_mleval.cli.answers import holds_answers, run_answers
 from mlflow_mleval.cli.command import arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.output import provenance, say, width, write
+from mlflow_mleval.cli.over_answers import holds_answers, run_answers
 from mlflow_mleval.errors import MlevalError
 
 #: What all tests heed, and what those over each do beside.

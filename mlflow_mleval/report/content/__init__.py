@@ -12,7 +12,7 @@ _DOCUMENTS = {
     "FoldComparison": "folds",
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",
-    "AnswerComparison": "answers",
+    "AnswerComparison": "answer_sections",
     "Study": "listings",
     "Survey": "overview",
     "Evaluation": "run",

@@ -25,7 +25,7 @@ def holds_answers(choices: dict[str, Any]) -> bool:
 def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, filename: str | None, quiet: bool) -> bool:
     """Compare, write, and say whether any pair is separated."""
     from mlflow_mleval.analysis.answer_comparison import compare_answers
-    from mlflow_mleval.report.content.answers import answers_document
+    from mlflow_mleval.report.content.answer_sections import answers_document
     from mlflow_mleval.tracking.read_answers import load_answers
 
     chosen = arguments(choices, *opt.selection)
