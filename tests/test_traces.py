@@ -1,6 +1,7 @@
 """Answers read from a store: traces of `mlflow.genai.evaluate`, tables of `mlflow.models.evaluate` and of `log_table`."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def asked(i):
 
 def answered(i, wrong):
     return f"b{i}" if i % wrong == 0 else f"a{i}"
+
+
+@pytest.fixture(autouse=True)
+def fixed_seeds():
+    """None: ids of traces come from Python's generator, and the same seed would give a trace the id of another."""
+    random.seed()
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +242,8 @@ def test_two_runs_are_compared_from_the_command_line(store):
     for format in ("md", "latex", "csv"):
         text = compare(*args, "--output", format)
         assert "\x1b" not in text and "<script>" not in text.replace("\\<script", "")
+    lost = ["-n", "qa", "--method", "prompt2", "--method", "lost"]
+    assert "compare on the shared instances (--shared)." in compare(*lost, code=1)
     clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"]["qa"]
     assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
     assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
