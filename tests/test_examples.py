@@ -191,6 +191,51 @@ def test_the_surrogates_of_real_data_are_up_to_date(db):
     assert all(line in committed for line in found.splitlines())
 
 
+def test_clus_files_are_read(tmp_path):
+    study = loaded("hierarchical_study")
+    head = "@relation r\n@attribute x numeric\n@ATTRIBUTE y {n,s}\n@attribute class hierarchical {}\n@DATA\n"
+    tree, graph = (head.replace("{}", classes) for classes in ("1,1/a,1/b,2", "root/1,root/2,1/a,2/a,1/b"))
+    for name, text, a in (("tree", tree, "1/a"), ("graph", graph, "a")):
+        (tmp_path / f"{name}.train.arff").write_text(f"{text}1,n,1@{a}\n?,s,2\n")
+        (tmp_path / f"{name}_Test.arff").write_text(f"{text}3,n,{a}@2\n")
+        d = study.read_clus(tmp_path, name)
+        assert d.hierarchy.nodes == ["1", a, "2"] if name == "tree" else ["1", "2", "a"]  # no instance has b
+        assert d.X.tolist() == [[0, 1, -1], [0, -1, 1]] and d.X_test.tolist() == [[2, 1, -1]]
+        names = [[d.hierarchy.nodes[j] for j in np.flatnonzero(row)] for row in (*d.Y, *d.Y_test)]
+        assert names == ([[a], ["2"], [a, "2"]] if name == "tree" else [[a], ["2"], [a]])  # the most specific ones
+        assert d.closed(d.Y)[0].sum() == (2 if name == "tree" else 3)
+    with pytest.raises(SystemExit, match="holds no other.train.arff"):
+        study.read_clus(tmp_path, "other")
+
+
+@pytest.mark.slow
+def test_the_study_of_hierarchical_systems_runs_on_made_data_and_goes_on_where_it_stopped(db, capsys):
+    shown = run("hierarchical_study.py", cwd=db.parent)
+    assert "$ mleval rank -n 'hierarchical_study (made)' -m class-sets" in shown
+    study = mleval.load_study(experiment_names=["hierarchical_study (made)"])
+    module = loaded("hierarchical_study")
+    assert set(study.methods) == set(module.SYSTEMS) and set(study.datasets) == {"made graph", "made tree"}
+    one, other = (study.values.xs(name, level="method") for name in ("k-NN", "k-NN + ancestors"))
+    np.testing.assert_allclose(one["h_f1"], other["h_f1"])  # the same sets, extended
+    found, committed = ((where / "hierarchical_study.md").read_text(encoding="utf-8") for where in (db.parent, EXAMPLES))
+    headings = [[line for line in text.splitlines() if line.startswith("## ")] for text in (found, committed)]
+    assert headings[0] == headings[1][:-1] and len(headings[0]) == 4
+    capsys.readouterr()
+    module.train(module.made_sets(), "hierarchical_study (made)")
+    assert "f1" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_study_of_hierarchical_systems_on_gene_functions_is_up_to_date(db):
+    data = EXAMPLES.parents[1] / "shared" / "data" / "hmc"
+    if not data.exists():
+        pytest.skip("the hierarchical data sets of Clus are not at hand")
+    run("hierarchical_study.py", str(data), "pheno_GO", cwd=db.parent)
+    found, committed = ((where / "hierarchical_study.md").read_text(encoding="utf-8") for where in (db.parent, EXAMPLES))
+    table = found[found.index("### pheno_GO") : found.index("## Rankings")]
+    assert table in committed
+
+
 @pytest.fixture(scope="module")
 def real_data():
     return loaded("real_data_study")

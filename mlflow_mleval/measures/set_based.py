@@ -27,10 +27,10 @@ def rates(name: str, both: np.ndarray, true: np.ndarray, pred: np.ndarray) -> di
 
 
 def pattern(above: sparse.csr_array, height: float = np.inf, count_root: bool = True) -> sparse.csr_array:
-    """Which ancestors up to a height a closure has, the virtual root, number 0, among them or not."""
-    kept = above.data <= height + 1
-    if not count_root:
-        kept &= above.indices > 0
+    """Which entries a closure has, up to a height. Without one it shares the indices, and the virtual root, number 0, stays."""
+    if height == np.inf:
+        return sparse.csr_array((np.ones(above.nnz, bool), above.indices, above.indptr), shape=above.shape)
+    kept = (above.data <= height + 1) & ((above.indices > 0) | count_root)
     start = np.append(0, np.cumsum(kept))[above.indptr]
     return compressed(np.ones(start[-1], bool), above.indices[kept], start, above.shape[1])
 
@@ -40,7 +40,7 @@ def set_measures(
 ) -> dict[str, np.ndarray]:
     """Set measures of the classes extended by their ancestors: those `known`, a pattern of the hierarchy's closure.
 
-    With `count_root` it may hold the virtual root, number 0.
+    With `count_root` the virtual root, number 0, counts where it is among them.
     """
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
@@ -55,13 +55,16 @@ def set_measures(
         cell = [r * width + c for r, c in zip(row, node, strict=True)]
         for own, other in ((0, 1), (1, 0)):
             table[cell[other]] = True
-            hit = table[cell[own]]
             if not count_root:
-                table[: (hi - lo) * width : width] = True  # a root is like a class whose parent is in both sets
+                table[: (hi - lo) * width : width] = True  # then a root is like a class whose parent is in both sets
+            hit = table[cell[own]]
             if own == 0:
                 both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
             loss[lo:hi] += _first_errors(up, row[own][~hit], node[own][~hit], table, width, hi - lo)
             table[cell[other]] = table[: (hi - lo) * width : width] = False
+    if not count_root and known.indptr[1]:  # the virtual root is in every set but the empty ones, and was taken for shared by all
+        both -= sizes[0] > 0
+        sizes = [size - (size > 0) for size in sizes]
     return rates("h", both, *sizes) | {
         "symmetric_difference_loss": sizes[0] + sizes[1] - 2 * both,
         "h_loss": loss,
