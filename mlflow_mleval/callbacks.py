@@ -15,6 +15,7 @@ CALLBACKS = {
     "xgboost": "XGBoostCallback",
     "lightgbm": "LightGBMCallback",
     "catboost": "CatBoostCallback",
+    "optuna": "OptunaCallback",
 }
 __all__ = list(CALLBACKS)
 __getattr__, __dir__ = lazily(

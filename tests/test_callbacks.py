@@ -12,15 +12,16 @@ import mlflow_mleval as mleval
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 
-@pytest.mark.parametrize("framework", ["keras", "lightning", "huggingface", "xgboost", "lightgbm", "catboost"])
+@pytest.mark.parametrize("framework", ["keras", "lightning", "huggingface", "xgboost", "lightgbm", "catboost", "optuna"])
 def test_each_framework_has_its_callback(framework):
     pytest.importorskip({"huggingface": "transformers"}.get(framework, framework))
     module = importlib.import_module(f"mlflow_mleval.training.callbacks.{framework}")
     (own,) = [v for name, v in vars(module).items() if name.endswith("Callback") and v.__module__ == module.__name__]
     assert getattr(mleval.callbacks, framework) is own
-    data = () if framework in ("lightning", "huggingface") else ([[0.0]], [[0, 1]])
+    data = () if framework in ("lightning", "huggingface", "optuna") else ([[0.0]], [[0, 1]])
     data = (None, *data) if framework == "catboost" else data
-    assert own is type(getattr(mleval.callbacks, framework)(*data, method="MLP", dataset="yeast"))
+    further = {"measure": "f1"} if framework == "optuna" else {}
+    assert own is type(getattr(mleval.callbacks, framework)(*data, method="MLP", dataset="yeast", **further))
 
 
 def test_names_are_listed_and_others_are_refused():

@@ -170,6 +170,14 @@ def test_the_callbacks_watch_a_training(db, monkeypatch, framework, needs, best)
 
 
 @pytest.mark.slow
+def test_the_trials_of_a_search_are_children(db):
+    pytest.importorskip("optuna")
+    run("callbacks_optuna.py", cwd=db.parent)
+    study = mleval.load_study(experiment_names=["optuna"])
+    assert len(study.values) == 1 and sum("trials of a search" in left.reason for left in study.excluded) == 8
+
+
+@pytest.mark.slow
 def test_the_surrogate_study_runs_and_goes_on_where_it_stopped(db):
     shown = run("surrogate_study.py", cwd=db.parent)
     first = mleval.load_surrogate_study("surrogates", "noisy digits")

@@ -174,7 +174,7 @@ def read_run(
     tags = run.data.tags
     if newer := schema.newer_schema(tags):
         return NEWER + newer.removeprefix("schema ").rstrip(".")
-    if MLFLOW_PARENT_RUN_ID in tags and not is_ours(run):
+    if MLFLOW_PARENT_RUN_ID in tags and (not is_ours(run) or schema.TAG_TRIAL in tags):
         return CHILD
     status = tags.get(schema.TAG_STATUS) or {"FINISHED": schema.COMPLETE}.get(run.info.status, run.info.status)
     if status == schema.INCOMPLETE:

@@ -200,6 +200,13 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
         return dict(client.get_run(run_id).data.tags)
 
 
+def experiment_of(run_id: str) -> str:
+    """The name of the run's experiment."""
+    client = store.connect()
+    with store.quick(), store.store_errors("read"):
+        return client.get_experiment(client.get_run(run_id).info.experiment_id).name
+
+
 def holds_result(tags: Mapping[str, str]) -> bool:
     """Whether a run with these tags holds a result of ours already."""
     return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)

@@ -46,6 +46,8 @@ TAG_FOLDS = "mleval.folds"
 TAG_FOLD_SIZES = "mleval.fold_sizes"
 #: Among how many candidates a search chose this method on these very folds: its values are optimistic.
 TAG_SELECTED = "mleval.selected_among"
+#: Number of this child among the trials of a search, whose result is its parent's.
+TAG_TRIAL = "mleval.trial"
 #: The epoch that the evaluated model is of, counted from 0.
 TAG_EPOCH = "mleval.epoch"
 #: JSON: the loss that a run of a surrogate study minimised, and what tells the study from others.

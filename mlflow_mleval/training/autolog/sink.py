@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.harmless import same_randomness, warn
@@ -117,7 +117,7 @@ class Sink:
         if run_id is not None:
             tags = delivery.ask(lambda: runs.held(run_id), {})
             if runs.holds_result(tags):
-                experiment, run_id = delivery.ask(lambda: _experiment_of(run_id), None), None
+                experiment, run_id = delivery.ask(lambda: runs.experiment_of(run_id), None), None
             else:
                 method = self.method or tags.get(schema.TAG_METHOD, method)
                 dataset = self.dataset or tags.get(schema.TAG_DATASET, dataset)
@@ -125,12 +125,6 @@ class Sink:
         delivery.send(what, payload, run_id, experiment)
         if delivery.warning:
             self.warn(delivery.warning)
-
-
-def _experiment_of(run_id: str) -> str:
-    client = store.connect()
-    with store.quick(), store.store_errors("read"):
-        return client.get_experiment(client.get_run(run_id).info.experiment_id).name
 
 
 def _start_anew() -> None:
