@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mlflow_mleval.analysis import instance_tests as module
+from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.instance_tests import instance_tests, sign_test
 from mlflow_mleval.report.content.instances import instances_document
+from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.study import Study
 
 MEASURES = ["f1", "accuracy", "hamming_loss"]
 
@@ -286,3 +289,13 @@ def test_wrong_input_is_named():
         instance_tests({"a": {"f1": [np.nan, 0.0]}, "b": {"f1": [0.0, np.nan]}}, ["f1"])
     with pytest.raises(ValueError, match="0 <= k <= n"):
         sign_test(3, 2)
+
+
+def test_a_report_has_a_section_on_instances_where_these_are_given():
+    frame = pd.DataFrame({"dataset": ["d", "d"], "method": ["m0", "m1"], "f1": [0.5, 0.6]})
+    found = {"d": instance_tests(tables(m=2), ["f1"], n_resamples=99)}
+    report = compare(Study.from_frame(frame), instances=found).report()
+    assert 'id="instances"' in report.to_html() and found["d"].verdict() in report.to_dict()["instances"]["d"]["verdict"]
+    beside = report.files()["instances.csv"].splitlines()[0]
+    assert beside.replace(",", ", ") == glossary("files")["instances.csv"]
+    assert compare(Study.from_frame(frame)).report().to_dict()["instances"] is None

@@ -10,6 +10,7 @@ from report_cases import render
 
 from mlflow_mleval.analysis.comparison import compare
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset
+from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.study import Study
 
 DATASETS = ("birds", "flags", "scene", "yeast")
@@ -33,7 +34,7 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
 
 
 def test_the_report_says_it_in_every_format(found):
-    sentence = "On the next dataset LP is better than"
+    sentence = "On the next dataset LP would be better than"
     page = render(found, "html")
     assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
     assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
@@ -41,6 +42,9 @@ def test_the_report_says_it_in_every_format(found):
     assert record["ropes"] == {"precision": 0.01, "recall": 0.01} and record["ropes_from"]["recall"] == "1% of its range"
     assert {"p_better", "share_better", "rhat", "effective_sample_size"} <= set(record["pairs"]["recall"]["table"][0])
     assert len(found.report().frames()["next_dataset_shrunken"]) == 2 * 3 * 4
+    for name in ("pairs", "shrunken"):
+        columns = found.report().files()[f"next_dataset_{name}.csv"].splitlines()[0]
+        assert columns.replace(",", ", ") == glossary("files")[f"next_dataset_{name}.csv"]
     assert "Corani" in page
 
 
@@ -51,13 +55,11 @@ def test_a_ranking_and_studies_on_one_dataset_have_none(found):
 
 
 def test_the_rope_is_a_share_of_the_range_or_in_units_of_the_measure_that_is_tested():
-    shifts = {"BR": (0.0,), "LP": (0.06,)}
-    study = fold_study(shifts, measures=("matthews",), datasets=DATASETS, **KNOWN)
-    assert next_dataset(study, ["matthews"], ["BR", "LP"]).ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
-    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {"matthews": 0.3}
-    other = fold_study(shifts, measures=("latency",), datasets=DATASETS, **KNOWN)
-    told = next_dataset(other, ["latency"], ["BR", "LP"])
+    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06)}, measures=("matthews", "latency"), datasets=DATASETS[:2], **KNOWN)
+    told = next_dataset(study, study.measures, ["BR", "LP"])
+    assert told.ropes["matthews"] == pytest.approx(0.02)  # from -1 to 1
     assert told.ropes["latency"] == pytest.approx(0.006, rel=0.1) and "no bounds" in told.ropes_from["latency"]
+    assert next_dataset(study, ["matthews"], ["BR", "LP"], rope=0.3, in_units=True).ropes == {"matthews": 0.3}
 
 
 def test_what_is_left_out_is_told():
@@ -77,8 +79,7 @@ def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
     repeats = pd.DataFrame({"f1": rng.normal(0.6, 0.01, len(index)) + 0.05 * (index.get_level_values(1) == "LP")}, index)
     repeats = repeats.drop(index=("birds", "LP", 3))
     frame = repeats.groupby(level=[0, 1]).mean()
-    study = Study(frame, {"f1": "max"})
-    object.__setattr__(study, "repeats", repeats)
+    study = Study(frame, {"f1": "max"}, repeats=repeats)
     told = next_dataset(study, ["f1"], ["LP", "BR"])
     assert told.over == "repeats" and set(told.rho.values()) == {0.0}
     assert told.by_dataset("f1", "LP", "BR")["n"].tolist() == [3, 4, 4, 4]

@@ -23,6 +23,7 @@ from mlflow_mleval.analysis.datasets_and_folds import NextDataset
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
 from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds, jointly
 from mlflow_mleval.analysis.fusion import Fusion, fuse
+from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import apart, possible_ranks
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
@@ -86,6 +87,7 @@ class Comparison(Reported):
     stability : Only where asked for.
     folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
     profiles : Who is better where along loss profiles; only where these were given.
+    instances : By dataset: tests over its instances; only where these were given.
     beyond : Only where a rope was given: what lies beyond p-values.
     doubts : What a reader must know before believing the verdict.
     absent : Parts that could not be computed, with the reason.
@@ -111,6 +113,7 @@ class Comparison(Reported):
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
+    instances: Mapping[str, InstanceTests]
     beyond: BeyondPvalues | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
@@ -350,7 +353,8 @@ def compare(
     correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
     max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
     over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
-    next_dataset: bool = True, progress: Callable[[int, int], object] = lambda done, total: None,
+    next_dataset: bool = True, instances: Mapping[str, InstanceTests] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
 
@@ -385,6 +389,8 @@ def compare(
         Options of `compare_folds`: measures, protocol, ratio, paired.
     profiles : Profiles, optional
         Loss profiles of the same runs, to be compared too; see `compare_profiles`.
+    instances : mapping of dataset to InstanceTests, optional
+        Tests over the instances of datasets, to be reported too; see `instance_tests`.
     rope : float, optional
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
@@ -468,7 +474,7 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
         skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
-        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, beyond=beyond,
+        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=dict(instances or {}), beyond=beyond,
         doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
     )  # fmt: skip
 

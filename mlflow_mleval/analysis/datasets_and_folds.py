@@ -92,7 +92,7 @@ def next_dataset(
     None where fewer than two datasets have any. `order` has the methods, best first. The rope is a share of each measure's range
     (a hundredth if None; of its mean size where it has no bounds), or, `in_units`, a difference of the measure.
     """
-    over, values = ("folds", study.folds) if study.folds is not None else ("repeats", getattr(study, "repeats", None))
+    over, values = ("folds", study.folds) if study.folds is not None else ("repeats", study.repeats)
     if values is None:
         return None
     shown = list(order[:MOST])

@@ -18,10 +18,12 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
-from mlflow_mleval.cli.over import heeded, run_over
+from mlflow_mleval.cli.over import heeded, run_over, tested_instances
 from mlflow_mleval.cli.profile import profile
 
 GATE = 3
+#: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
+MOST_RUNS = 100
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
 #: Where the help of `mleval` ends; the lines are not wrapped.
 EPILOG = """\b
@@ -274,6 +276,10 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next
         with suppress(NoRunsError):  # the runs carry none
             profiles = profiles_of(study)
     parts = {"stability": stability, "over_folds": folds, "profiles": profiles, "next_dataset": next_dataset}
+    if stability and len(study.runs) <= MOST_RUNS:
+        ways = {"minimize": choices.get("minimize", ()), "maximize": choices.get("maximize", ())}
+        chance = {"alpha": picked.get("alpha", 0.05), "seed": picked.get("seed", 0)}
+        parts["instances"] = tested_instances(study, None, quiet, **ways, **chance)[0]
     with progress("comparing", quiet, "steps") as step:
         return run(study, **picked, **parts, progress=step)
 

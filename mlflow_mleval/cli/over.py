@@ -79,13 +79,21 @@ def _folds(selection: dict[str, Any], wanted: list[str] | None, options: dict[st
 
 
 def _instances(selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool) -> tuple[Any, ...]:
-    from mlflow_mleval.analysis.instance_tests import instance_tests
-    from mlflow_mleval.tracking.instance_tables import instances_of
     from mlflow_mleval.tracking.query import load_study
 
     study = load_study(**selection)
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
-    found, absent, notes, cluster = {}, {}, [], options.pop("cluster", None)
+    return study, *tested_instances(study, wanted, quiet, **options)
+
+
+def tested_instances(
+    study: Any, wanted: list[str] | None, quiet: bool, cluster: str | None = None, **options: Any
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """Tests over the instances by dataset, why other datasets have none, and notes."""
+    from mlflow_mleval.analysis.instance_tests import instance_tests
+    from mlflow_mleval.tracking.instance_tables import instances_of
+
+    found, absent, notes = {}, {}, []
     for dataset in study.datasets:
         say(f"testing over the instances of {dataset} …", quiet)
         try:
@@ -95,4 +103,4 @@ def _instances(selection: dict[str, Any], wanted: list[str] | None, options: dic
                 notes += known.notes
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
-    return study, found, absent, notes
+    return found, absent, notes

@@ -50,7 +50,7 @@ def data(c: AnswerComparison) -> dict[str, Any]:
     keys = ("joint", "compared", "agreement", "sampling", "needed", "cluster")
     ranking = c.ranking and {**vars(c.ranking), "table": c.ranking.table.reset_index()}
     differing = c.differing.reset_index(names="instance")
-    return {**instances.data(c.tests), **doc.named(c, *keys), "ranking": ranking, "differing": differing, "doubts": c.warnings}
+    return {**instances.record(c.tests), **doc.named(c, *keys), "ranking": ranking, "differing": differing, "doubts": c.warnings}
 
 
 def _frames(found: Mapping[str, AnswerComparison]) -> dict[str, pd.DataFrame]:

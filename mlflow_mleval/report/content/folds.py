@@ -211,7 +211,7 @@ def fold_pairs(found: FoldComparison, **options: Any) -> Table:
                     f"{f' of each of {found.n_datasets} datasets together' if found.n_datasets > 1 else ''}."),
         Column("separated", marked, "<",
                note="" if shown["reliable"].all() else f"{NOT_TRUSTED}: not to be trusted, see the doubts."),
-        Column("direction", shown["direction"].tolist(), "wrap", keep=3,
+        Column("direction", shown["direction"].tolist(), "<", keep=3,
                note="Direction: how the means lie by each measure; the test says that two differ, not which is better."),
         Column("carried by", shown["carried"].tolist(), "<",
                note="Carried by: measures that differ on their own, + where the first is better, − where the second is."),

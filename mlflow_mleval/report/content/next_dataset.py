@@ -47,9 +47,9 @@ def sentences(c: Comparison) -> list[Sentence]:
         if row is None:
             continue
         said.append(
-            f"On the next dataset {name(first)} is better than {name(second)} by {name(measure)} with probability "
-            f"{probability(row.p_better)}, worse with {probability(row.p_worse)}; with {probability(row.p_equivalent)} they "
-            f"differ by no more than {number(pairs.rope)} ({found.ropes_from[measure]})."
+            f"On the next dataset {name(first)} would be better than {name(second)} by {name(measure)} with probability "
+            f"{probability(row.p_better)}, and worse with {probability(row.p_worse)}; with {probability(row.p_equivalent)} they "
+            f"would differ by no more than {number(pairs.rope)} ({found.ropes_from[measure]})."
         )
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(

@@ -14,6 +14,7 @@ from mlflow_mleval.report.content import (
     differences,
     doubts,
     folds,
+    instances,
     next_dataset,
     profiles,
     provenance,
@@ -25,8 +26,8 @@ from mlflow_mleval.report.numerals import level
 #: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
 #: `frames(c)`, what CSV files hold.
 _TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
-    "verdict", "doubts", "ranking", "differences", "next_dataset", "folds", "profiles", "beyond", "measures", "sensitivity",
-    "provenance",
+    "verdict", "doubts", "ranking", "differences", "next_dataset", "folds", "instances", "profiles", "beyond", "measures",
+    "sensitivity", "provenance",
 )]  # fmt: skip
 PARTS = ("report", "ranking", "pairs")
 
@@ -44,7 +45,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, profiles, next_dataset)]
+        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, instances, profiles, next_dataset)]
         sections, title = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)], title_of(c)
     return Document(
         title, [section for section in sections if section is not None], about=_about(c, made_by), time=provenance.when(made_by),
