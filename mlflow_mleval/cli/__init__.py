@@ -69,17 +69,29 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
 
     FILE may also be a folder of results that the store did not take during a training, such as mleval_unsent. Each becomes a
-    run, once, and leaves the folder then.
+    run, once, and leaves the folder then. With a column `instance` a table holds a result an answer, for tests over instances; so
+    do logs of lm-evaluation-harness (samples_*.jsonl) and Inspect (.eval, .json).
 
     \b
-    Example:
+    Examples:
       mleval import results.csv -n mystudy
+      mleval import logs/2026-11-22_qa.eval -n answers
     """
     if Path(file).is_dir():
         from mlflow_mleval.training.unsent import send_unsent
 
         with progress("importing", quiet) as step:
             click.echo(send_unsent(file, experiment_name=experiment_name, progress=step).summary())
+        return
+    from mlflow_mleval.files.instance_results import holds_instances
+
+    if holds_instances(file):
+        from mlflow_mleval.report.escape import terminal
+        from mlflow_mleval.tracking.import_answers import import_answers
+
+        with progress("importing", quiet) as step:
+            done = import_answers(file, experiment_name=experiment_name or Path(file).stem, progress=step)
+        click.echo(terminal(done.summary()))
         return
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 

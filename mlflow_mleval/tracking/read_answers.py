@@ -15,6 +15,7 @@ from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import store
 from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
+from mlflow_mleval.tracking.import_answers import holds_imported, read_imported
 from mlflow_mleval.tracking.read_run import Rule
 from mlflow_mleval.tracking.selection import select
 from mlflow_mleval.tracking.traces import is_evaluated, read_traces
@@ -87,11 +88,11 @@ def load_answers(
     method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
     client = store.connect()
     chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
-    holding = [run for run in chosen if table is not None or is_evaluated(run) or _holds_table(run)]
+    holding = [run for run in chosen if table is not None or _holds_answers(run)]
     if not holding:
         raise NoRunsError(
-            f"none of the {len(chosen):,} selected runs holds answers: traces of mlflow.genai.evaluate, or {EVALUATED}. Name a "
-            "table that they logged."
+            f"none of the {len(chosen):,} selected runs holds answers: traces of mlflow.genai.evaluate, {EVALUATED}, or imported "
+            "ones. Name a table that they logged."
         )
     groups: dict[str, dict[str, list[Run]]] = {}
     rows = []
@@ -127,7 +128,7 @@ def any_answers(
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
     client = store.connect()
     chosen, _ = select(client, experiment_ids, experiment_names, run_ids, filter_string)
-    return any(is_evaluated(run) or _holds_table(run) for run in chosen)
+    return any(map(_holds_answers, chosen))
 
 
 @dataclass
@@ -144,15 +145,18 @@ class _Reader:
     def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
         """The answers of every method; those of its repeats one after the other."""
         runs = {f"{method}\0{k}": run for method, same in by_method.items() for k, run in enumerate(same)}
-        traced = {key: run for key, run in runs.items() if self.table is None and is_evaluated(run)}
+        alone = {key: run for key, run in runs.items() if self.table is None and (is_evaluated(run) or holds_imported(run))}
         parts = {}
-        for key, run in traced.items():
+        for key, run in alone.items():
             try:
-                parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades)
+                if holds_imported(run):
+                    parts[key] = read_imported(self.client, run)
+                else:
+                    parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades)
             except ValueError as error:
                 raise ValueError(f"run {run.info.run_id} cannot be read: {error}") from error
             self._step(1)
-        if tabled := {key: run for key, run in runs.items() if key not in traced}:
+        if tabled := {key: run for key, run in runs.items() if key not in alone}:
             parts |= read_answer_tables(
                 self.client, tabled, table=self.table, instance_by=self.instance_by, measures=self.measures, grades=self.grades
             )
@@ -197,6 +201,6 @@ def _name(rule: Rule, run: Run, experiment: str) -> str:
     return named[0]
 
 
-def _holds_table(run: Run) -> bool:
-    """Whether the run holds the table of `mlflow.models.evaluate`."""
-    return EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
+def _holds_answers(run: Run) -> bool:
+    """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
+    return is_evaluated(run) or holds_imported(run) or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")
