@@ -123,10 +123,11 @@ def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
     known = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
     tables = []
-    for (family, source), members in groupby(known, key=lambda row: (row[0].family, row[0].source)):
+    for (family, source, kinds, convention), members in groupby(known, key=lambda row: _group(row[0])):
         rows = [(m.name, m.direction, span, m.summary) for m, span in members]
         columns = map(Column, ("measure", "better", "range", "what it is"), zip(*rows, strict=True), ("<", "<", "<", "wrap"))
-        tables.append(Table([*columns], title=f"{family} ({source})", depth=ALWAYS, most=len(rows)))
+        note = ". ".join([f"For {listed(kinds)}", *([convention[0].upper() + convention[1:]] if convention else [])])
+        tables.append(Table([*columns], title=f"{family} ({source})", note=f"{note}.", depth=ALWAYS, most=len(rows)))
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = "Any other metric works once its direction is declared: --min NAME or --max NAME."
     frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])
@@ -140,8 +141,14 @@ def measures_document() -> Document:
     )  # fmt: skip
 
 
+def _group(m: Measure) -> tuple[str, str, tuple[str, ...], str]:
+    """What the measures of a table share."""
+    return m.family, m.source, m.kinds, m.convention
+
+
 def _origin(m: Measure) -> dict[str, str]:
-    return {"family": m.family, "source": m.source, "definition": m.summary}
+    about = {"family": m.family, "source": m.source, "definition": m.summary}
+    return about | {"kinds": ", ".join(m.kinds), "convention": m.convention}
 
 
 def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
