@@ -272,7 +272,7 @@ def test_damaged_files_are_reported_as_such(tmp_path, small_blocks):
     ({"y_true": None}, "has the arrays 'y_score'"),
     ({"y_score": None}, "has the arrays 'y_true'"),
     ({"y_score": np.zeros((500, 4))}, "y_score has shape \\(500, 4\\)"),
-    ({"y_true": np.zeros(500)}, "y_true has shape \\(500,\\)"),
+    ({"y_true": np.zeros(500)}, "p.npz, rows from 1 on: `y_score` must sum to 1"),
     ({"y_score": np.full((500, 5), "x")}, "y_score has shape .* and dtype <U1"),
     ({"y_true": np.full((500, 5), 2)}, "y_true\\[0, 0\\]: 2 is not 0 or 1"),
     ({"y_score": np.where(np.arange(2500).reshape(500, 5) == 2402, np.nan, 0)}, "y_score\\[480, 2\\]: nan is not"),

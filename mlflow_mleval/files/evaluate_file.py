@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
+from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.validation import groups
@@ -44,7 +46,13 @@ def evaluate_file(
         part = partial(evaluate_hierarchical, h=h, **hierarchy_options, instances=False)
     whole, tested = None, {}
     for batch in source.batches:
-        start, found = 0 if whole is None else whole.total.n, part(**batch)
+        start = 0 if whole is None else whole.total.n
+        try:
+            found = part(**batch)
+        except (ValueError, TypeError) as error:
+            if truth is None and is_vector(batch["y_true"]):  # those of label sets were looked through when they were read
+                raise ImportFileError(f"{Path(path).name}, rows from {start + 1} on: {error}") from error
+            raise
         whole = found if whole is None else merge([whole, found])
         if "folds" in batch:
             _add_rows(tested, batch["folds"], start, whole.total.n)

@@ -92,8 +92,8 @@ class Sink:
             one is made in its experiment.
         """
         with self.harmless(what):
+            self.logged.add(short := method_name(estimator, Y))  # what fails is said, too
             ev, facts = make()
-            self.logged.add(short := method_name(estimator, Y))
             names = self.method or short, self.dataset or dataset_name(X, Y)
             job = (ev, names, runs.target(run_id), self.options | facts, params_of(estimator))
             if self.asynchronous:
