@@ -287,7 +287,10 @@ class Study(Reported):
             raise MissingResultsError(f"{named}, so `missing={policy!r}` would leave nothing. Choose another policy.")
         others = {name: [gap[1 - level] for gap in gaps if gap[level] == name] for name in lost}
         gone = [Excluded(what, name, f"no result of {some(others[name])} (policy {policy})") for name in lost]
-        return replace(self, values=kept, missing=policy, excluded=(*self.excluded, *gone))
+        repeats = self.repeats
+        if repeats is not None:
+            repeats = repeats[repeats.index.droplevel(2).isin(kept.index)]
+        return replace(self, values=kept, missing=policy, repeats=repeats, excluded=(*self.excluded, *gone))
 
 
 def left_out(excluded: Iterable[Excluded]) -> list[str]:

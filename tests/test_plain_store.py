@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import plain_store
@@ -62,6 +63,22 @@ def test_the_mean_over_seeds_counts_with_its_spread(plain):
     assert len(study.runs) == study.n_repeats.sum() and {*study.runs["repeat"]} == {"0", "1", "2", "3", "4"}
     assert study.same_split() is None
     assert study.select(methods=["mlp"]).n_repeats.index.tolist() == [("spam", "mlp"), ("wine", "mlp")]
+
+
+def test_spread_and_number_of_repeats_stand_in_every_format(plain):
+    study = load("spam", "wine", maximize=["test_auc"])
+    command = ["rank", *SEEDS, "--max", "test_auc"]
+    found, cell = as_json(*command), ("wine", "mlp")
+    assert found["repeats"]["wine"]["mlp"] == study.n_repeats[cell] and found["same_split"] is None
+    assert found["spread"]["wine"]["mlp"]["test_auc"] == study.spread.loc[cell, "test_auc"]
+    assert found["standard_errors"]["wine"]["mlp"]["test_auc"] == study.standard_errors.loc[cell, "test_auc"]
+    shown = f"{study.values.loc[cell, 'test_auc']:.4f} ± {study.spread.loc[cell, 'test_auc']:.4f} ({study.n_repeats[cell]})"
+    for format in ("table", "md", "html"):
+        text = mleval(*command, "--output", format).stdout
+        assert shown in text and "Each value is the mean over 3 to 5 runs that differ in their seed only (55 runs)." in text
+    assert as_json(*command, "--duplicates", "latest")["repeats"] == {}
+    mleval("report", *command[1:], "-o", "study.html")
+    assert "test_auc,wine,mlp," in Path("study_data/repeats.csv").read_text(encoding="utf-8")
 
 
 def test_candidates_stop_and_each_way_on_is_a_command_that_works(plain):
