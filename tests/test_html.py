@@ -73,9 +73,9 @@ def test_the_answer_comes_first_and_all_of_it():
     page = Page(study_page())
     c = published(stability=True, n_resamples=500)
     keys = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "id" in attrs]
-    assert keys == ["verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance"]
+    assert keys == ["decision", "verdict", "doubts", "ranking", "differences", "measures", "stability", "provenance"]
     opened = [attrs["id"] for tag, attrs in page.elements if tag == "details" and "open" in attrs]
-    assert opened == ["verdict", "doubts", "ranking"]
+    assert opened == ["decision", "verdict", "doubts", "ranking"]
     for sentence in verdict(c):
         assert plain(sentence.text) in page.section("verdict")
         for key in sentence.rests_on:
@@ -92,7 +92,8 @@ def test_without_doubts_there_is_no_box():
     assert not c.doubts
     page = Page(render(c))
     assert "doubts" not in page.sections
-    assert [a["id"] for t, a in page.elements if t == "details" and "open" in a] == ["verdict", "ranking", "differences"]
+    opened = [a["id"] for t, a in page.elements if t == "details" and "open" in a]
+    assert opened == ["decision", "verdict", "ranking", "differences"]
 
 
 def test_tables_hold_the_figures_of_the_comparison():

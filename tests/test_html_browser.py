@@ -145,9 +145,9 @@ def test_sections_fold_and_the_contents_lead_to_them(show):
 
     chrome = show(study_page(), 600)
     opened = "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => d.id)"
-    assert chrome.execute_script(opened) == ["verdict", "doubts", "ranking"]
+    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts", "ranking"]
     chrome.find_element("css selector", "#ranking > summary").click()
-    assert chrome.execute_script(opened) == ["verdict", "doubts"]
+    assert chrome.execute_script(opened) == ["decision", "verdict", "doubts"]
     assert not chrome.find_element("css selector", "#ranking .body").is_displayed()
     chrome.find_element("css selector", "nav button[data-to=stability]").click()
     assert "stability" in chrome.execute_script(opened)

@@ -35,7 +35,8 @@ from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare
 from mlflow_mleval.analysis.promethee import Gaia
 from mlflow_mleval.analysis.ranks import FriedmanResult, SkillingsMackResult, friedman, kendall, skillings_mack
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
-from mlflow_mleval.analysis.survivals import Survivals, survivals
+from mlflow_mleval.analysis.survivals import METHODS, Retest, Survivals, separations, survivals
+from mlflow_mleval.analysis.to_doubt import collected, leaning, turning
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.renamed import renamed
@@ -58,6 +59,7 @@ class Stability:
     acceptability: Any
     leave_one_out: Any
     sensitivity: Any
+    separations: Any
 
 
 @dataclass(frozen=True)
@@ -450,14 +452,21 @@ def compare(
         redundant = step(redundancy(fusion, max_correlation))
     else:
         absent["redundancy"] = "needs at least two measures and three methods"
+    made, again = tests["deciding"], None
+    if on == FUSED and made is not None and made.result.significant_pairs and len(full.methods) <= METHODS:
+        again = Retest(made.test, tested, there)
     sure = None
     if stability:
         if len(full.methods) == 2:
             absent["stability.leave_one_out"] = "needs three methods"
         intervals = step(st.weight_intervals(fusion))
+        varied = step(st.sensitivity(study, **choices, separates=again))
         sure = Stability(
             intervals, st.dethrone(fusion, intervals), step(st.rank_acceptability(fusion, n_resamples, seed)),
-            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None), step(st.sensitivity(study, **choices)),
+            step(st.leave_one_out(fusion) if len(full.methods) > 2 else None), varied,
+            again and separations(
+                again, list(made.result.significant_pairs), varied, fusion, None if redundant is None else redundant.correlation
+            ),
         )  # fmt: skip
     by_measure, tau = step(_by_measure(full, fusion, ties))
     by_fold = compare_all_folds(full, absent, step, alpha=alpha, **(over_folds or {}))
@@ -466,6 +475,7 @@ def compare(
     if rope is not None:
         beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed)
     progress(n, n)
+    could_turn = turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure)) if on == FUSED else []
     options = {
         "on": on, **choices, "missing": full.missing, "alpha": alpha, "ties": ties, "test": test, "correction": correction,
         "control": control, "missing_is_failure": missing_is_failure, "threshold": max_correlation, "n_draws": n_resamples,
@@ -475,7 +485,7 @@ def compare(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
         skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
         redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=dict(instances or {}), beyond=beyond,
-        doubts=_doubts(full, fusion, redundant, sure, tests, said), absent=absent, options=options, **tests,
+        doubts=collected(full, fusion, sure, tests, said, could_turn), absent=absent, options=options, **tests,
     )  # fmt: skip
 
 
@@ -569,27 +579,3 @@ def _by_measure(study: Study, fusion: Fusion, ties: str) -> tuple[pd.DataFrame, 
             "iman_davenport_pvalue": found.iman_davenport_pvalue if found else float("nan"),
         }
     return pd.DataFrame.from_dict(rows, orient="index"), kendall(pd.DataFrame(rankings).T)
-
-
-def _doubts(
-    study: Study, fusion: Fusion, redundant: Redundancy | None, sure: Stability | None, tests: Mapping[str, Any], said: list[str]
-) -> tuple[str, ...]:
-    doubts = []
-    if study.filled:
-        per = pd.Series([d for d, _ in study.filled]).value_counts()
-        where = ", ".join(f"{d} ({n})" for d, n in per.items())
-        total = len(study.datasets) * len(study.methods)
-        are, were = ("is", "was") if len(study.filled) == 1 else ("are", "were")
-        why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
-        doubts.append(
-            f"{len(study.filled)} of {total} results {are} missing{why} and {were} given that dataset's worst value "
-            f"(policy worst): {where}."
-        )
-    parts = (fusion, redundant, sure and sure.dethrone)
-    doubts += [*study.notes, *left_out(study.excluded), *(w for part in parts if part is not None for w in part.warnings), *said]
-    omnibus, decides = tests["friedman"], tests["deciding"]
-    doubts += getattr(omnibus, "warnings", ())
-    doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
-    if decides is not None and decides.result.significant_pairs and omnibus.best_pvalue > decides.result.alpha:
-        doubts.append("Pairs are separated although the Friedman test over all methods finds no difference.")
-    return tuple(dict.fromkeys(doubts))

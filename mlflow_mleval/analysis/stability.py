@@ -6,8 +6,8 @@ moved without computing flows again; thresholds stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -121,10 +121,12 @@ class Sensitivity:
     table : One row a scenario and method: varies ("function" or "policy"), preference, weights, missing, n_datasets, chosen
         (whether this is what was asked for), method, rank, mean_rank; NaN where the policy dropped the method.
     impossible : Policy -> why it gives no ranking.
+    separated : By scenario (varies, preference, weights, missing), the pairs (better, worse) that are separated; where asked for.
     """
 
     table: pd.DataFrame
     impossible: dict[str, str]
+    separated: dict[tuple[str, str, str, str], list[tuple[str, str]]] = field(default_factory=dict)
 
     @property
     def scenarios(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
@@ -429,32 +431,41 @@ def _turned(before: Array, after: Array) -> tuple[npt.NDArray[np.intp], npt.NDAr
 
 def sensitivity(
     study: Study, preference: Preference = "v_shape", weights: Weights = "entropy", p: Threshold = None, q: Threshold = None,
-    s: Threshold = None, drop_constant: bool = False,
+    s: Threshold = None, drop_constant: bool = False, separates: Callable[[Study, WeighedFlows], list] | None = None,
 ) -> Sensitivity:
     """The ranking under every preference function, under equal and entropy weights, and under every policy for gaps.
 
     Functions and weights vary under the study's own policy (MissingResultsError where it has none for its empty cells); policies
     vary under the chosen function and weights. Given thresholds stay with the chosen function; the other functions take their
-    default ones. The options are what was chosen, as in `fuse`.
+    default ones. The options are what was chosen, as in `fuse`. `separates` says which pairs are separated in a completed study
+    with its flows.
     """
     chosen = {"preference": preference, "weights": weights, "p": p, "q": q, "s": s, "drop_constant": drop_constant}
     complete = study.complete()
-    rows = [_scenario(study, complete, fuse(complete, **chosen).flows, "function", chosen, True)]
+    rows, separated = [], {}
+
+    def examine(complete: Study, flows: WeighedFlows, varies: str, options: Mapping[str, Any], asked: bool) -> None:
+        rows.append(found := _scenario(study, complete, flows, varies, options, asked))
+        if separates is not None:
+            first = found.iloc[0]
+            separated[varies, first["preference"], first["weights"], first["missing"]] = separates(complete, flows)
+
+    examine(complete, fuse(complete, **chosen).flows, "function", chosen, True)
     for function in PREFERENCES:
         same = isinstance(preference, str) and function == preference
         flows = study_flows(complete, function, **({"p": p, "q": q, "s": s} if same else {}))
         for scheme in WEIGHTS:
             if not (same and isinstance(weights, str) and scheme == weights):
                 named = {"preference": function, "weights": scheme}
-                rows.append(_scenario(study, complete, flows.weigh(scheme, drop_constant), "function", named, False))
+                examine(complete, flows.weigh(scheme, drop_constant), "function", named, False)
     impossible = {}
     for policy in [name for name in MISSING if name != "error"] if study.gaps() else [study.missing]:
         try:
             other = study.complete(policy)
-            rows.append(_scenario(study, other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing))
+            examine(other, fuse(other, **chosen).flows, "policy", chosen, policy == study.missing)
         except (MissingResultsError, ValueError) as error:
             impossible[policy] = str(error)
-    return Sensitivity(pd.concat(rows, ignore_index=True), impossible)
+    return Sensitivity(pd.concat(rows, ignore_index=True), impossible, separated)
 
 
 def _scenario(

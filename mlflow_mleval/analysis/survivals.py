@@ -1,12 +1,23 @@
-"""What the lead in the fused ranking survives: other choices, and the absence of other methods."""
+"""What the lead in the fused ranking, and the separations of pairs, survive: other choices, and the absence of other methods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mlflow_mleval.analysis.stability import LeaveOneOut, Sensitivity
+import pandas as pd
 
+from mlflow_mleval.analysis.fusion import Fusion
+from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.analysis.promethee import WeighedFlows
+from mlflow_mleval.analysis.redundancy import redundancy_filter
+from mlflow_mleval.analysis.stability import LeaveOneOut, Sensitivity
+from mlflow_mleval.study import Study
+
+#: Correlations above which measures are left out, to see what stays.
+FILTERS = (0.9, 0.8, 0.7)
+#: Statistics (pairs times sign changes) of a test under one other choice; of more methods than this none is made.
+MOST, METHODS = 10**8, 300
 #: Mean ranks this close are equal.
 EQUAL = 1e-9
 
@@ -58,3 +69,67 @@ def survivals(sensitivity: Sensitivity, without: LeaveOneOut | None, leader: str
     n_others = None if without is None else len(without.ranks) - 1
     rivals = list(dict.fromkeys([*rivals, *changes.values()]))
     return Survivals(total["function"], functions, total["policy"], policies, n_others, changes, rivals)
+
+
+@dataclass(frozen=True)
+class Separations:
+    """Which separations stay when one choice is another.
+
+    Attributes
+    ----------
+    stays : Other choices x pairs (better, worse): whether the same test still separates them so; NaN where the choice leaves one
+        of the two out. A choice is (what, which): ("function", "usual, equal"), ("policy", "drop-datasets"), ("filter", "0.8").
+    leaders : By choice, who leads then.
+    """
+
+    stays: pd.DataFrame
+    leaders: Mapping[tuple[str, str], list[str]]
+
+    def of(self, pair: tuple[str, str]) -> tuple[int, int]:
+        """Under how many of the other choices the separation of a pair stays, and how many there are."""
+        found = self.stays[pair].dropna()
+        return int(found.sum()), len(found)
+
+
+class Retest:
+    """The deciding test made again on other flows of the same study, with the same options; gaps are left out as before."""
+
+    def __init__(self, test: Posthoc, tested: Tested, finished: pd.DataFrame) -> None:
+        self.test, self.tested, self.finished = test, tested, finished
+
+    def __call__(self, study: Study, flows: WeighedFlows) -> list[tuple[str, str]]:
+        """The separated pairs (better, worse)."""
+        index, columns = pd.Index(study.datasets), pd.Index(study.methods)
+        t = self.tested
+        if len(index) < 2 or len(columns) < 2 or (t.control is not None and t.control not in columns):
+            return []
+        phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
+        phi = phi.where(self.finished.reindex(index=index, columns=columns))
+        return list(self.test.run(Tested(phi, ranks, phi, t.alpha, t.correction, t.control, t.seed, MOST)).significant_pairs)
+
+
+def separations(
+    retest: Retest, pairs: list[tuple[str, str]], sensitivity: Sensitivity, fusion: Fusion, correlation: pd.DataFrame | None
+) -> Separations:
+    """Which of the pairs stay separated under the scenarios, and with fewer measures by the filter of their `correlation`."""
+    asked = fusion.options["weights"]
+    first = asked if isinstance(asked, str) else "equal"  # with one measure the weights change nothing
+    found: dict[tuple[str, str], tuple[list[tuple[str, str]], pd.Series]] = {}
+    for (varies, function, weights, missing), part in sensitivity.scenarios.items():
+        same = varies == "policy" or len(fusion.study.measures) > 1 or weights == first
+        if not part["chosen"].all() and same:
+            label = missing if varies == "policy" else f"{function}, {weights}"
+            rank = part.set_index("method")["mean_rank"]
+            found[varies, label] = sensitivity.separated[varies, function, weights, missing], rank
+    for limit in FILTERS if correlation is not None else ():
+        kept, _ = redundancy_filter(correlation, limit)
+        fewer = fusion.refit(fusion.study.select(kept))
+        found["filter", f"{limit:g}"] = retest(fewer.study, fewer.flows), fewer.ranking["mean_rank"]
+    rows = {
+        choice: [float(pair in apart) if rank.reindex(pair).notna().all() else None for pair in pairs]
+        for choice, (apart, rank) in found.items()
+    }
+    stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
+    stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
+    leaders = {choice: rank.index[rank <= rank.min() + EQUAL].tolist() for choice, (_, rank) in found.items()}
+    return Separations(stays, leaders)

@@ -21,6 +21,7 @@ class Tested:
     correction : For the number of pairs, where the test leaves a choice: "holm", "bonferroni" or "none".
     control : Compare all others with this method only.
     seed : Of what is random.
+    most : Statistics that are computed at most, pairs times random sign changes: half a minute.
     """
 
     table: pd.DataFrame
@@ -30,6 +31,7 @@ class Tested:
     correction: str
     control: str | None
     seed: int = 0
+    most: int = 5 * 10**9
 
 
 class Posthoc(ABC):

@@ -19,8 +19,8 @@ from mlflow_mleval.validation import at_least_one, probability
 
 #: Random sign changes where there are more than so many: beyond 14 datasets, for opposite ones give the same statistic.
 RESAMPLES = 9_999
-#: Statistics that a comparison computes at most, pairs times sign changes: half a minute. Beyond, fewer signs are changed.
-MOST = 5 * 10**9
+#: Random sign changes at least, however many pairs there are.
+FEWEST = 999
 #: Pairs and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 PAIRS, CHANGES = 256, 2048
 #: Statistics this close, relative to their size, are equal: rounding of double and single precision.
@@ -238,7 +238,7 @@ def _reached(unit: np.ndarray, signs: np.ndarray, limit: np.ndarray, largest: np
 
 def _least(result: MaxTResult) -> str:
     """The smallest p-value that any values could have."""
-    return f"{1 / result.n_resamples:.2g}".removeprefix("0")
+    return f"{1 / result.n_resamples:.3g}".removeprefix("0")
 
 
 class MaxT(Posthoc):
@@ -254,7 +254,7 @@ class MaxT(Posthoc):
 
     def run(self, tested: Tested) -> MaxTResult:
         pairs = comb(tested.flows.shape[1], 2)
-        return max_t(tested.flows, tested.control, tested.alpha, max(999, min(RESAMPLES, MOST // pairs)), tested.seed)
+        return max_t(tested.flows, tested.control, tested.alpha, max(FEWEST, min(RESAMPLES, tested.most // pairs)), tested.seed)
 
     def pvalues(self, result: MaxTResult) -> pd.DataFrame:
         return result.pvalues

@@ -64,7 +64,7 @@ def _ranking(c: Comparison) -> Table:
         Column("#", shown["position"].astype(str).tolist()),
         doc.names("method", methods),
         Column("mean rank" if several else "rank", mean, note="Rank 1 is best."),
-        *(_spans(c, shown) if several else []),
+        *(_possible(c, shown) if several else []),
     ]  # fmt: skip
     values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
     columns += values
@@ -76,7 +76,7 @@ def _ranking(c: Comparison) -> Table:
         tip = "A cell a dataset, the stronger the better; a dot marks rank 1." if len(c.ranks) <= CELLS else (
             "The datasets from the method's best rank to its worst; the stronger, the better.")  # fmt: skip
         columns.append(Column("rank on each dataset", strips, "<", tip=tip))
-    columns += minor
+    columns += [*(_best_worst(shown) if several and not c.letters_apply else []), *minor]
     if c.study.repeats is not None:
         runs = [c.study.n_repeats.xs(m, level=1) if m in c.study.n_repeats.index.get_level_values(1) else None for m in methods]
         cells = ["–" if n is None else f"{n.min()}–{n.max()}" if n.min() < n.max() else str(n.max()) for n in runs]
@@ -88,14 +88,16 @@ def _ranking(c: Comparison) -> Table:
     return Table(columns, len(c.ranking), caption=caption, key="ranking", things="methods", first=True, depth=ALWAYS, most=15)
 
 
-def _spans(c: Comparison, shown: pd.DataFrame) -> list[Column]:
-    columns = []
-    if c.letters_apply:
-        cells = [f"{low}–{high}" if low < high else str(low) for low, high in zip(shown["low"], shown["high"], strict=True)]
-        columns.append(Column("possible", cells, keep=2, note="Possible: ranks that the separated pairs leave."))
+def _possible(c: Comparison, shown: pd.DataFrame) -> list[Column]:
+    if not c.letters_apply:
+        return []
+    cells = [f"{low}–{high}" if low < high else str(low) for low, high in zip(shown["low"], shown["high"], strict=True)]
+    return [Column("possible", cells, keep=2, note="Possible: ranks that the separated pairs leave.")]
+
+
+def _best_worst(shown: pd.DataFrame) -> list[Column]:
     span = zip(shown["best_rank"], shown["worst_rank"], strict=True)
-    cells = [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span]
-    return [*columns, Column("best–worst", cells, keep=1)]
+    return [Column("best–worst", [f"{low:g}–{high:g}" if low < high else f"{low:g}" for low, high in span], keep=1)]
 
 
 def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Column]]:

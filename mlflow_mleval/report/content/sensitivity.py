@@ -6,12 +6,13 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.survivals import Separations
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import MOST, best, rows_among
-from mlflow_mleval.report.content.differences import only_best
+from mlflow_mleval.report.content.differences import PAIRS, only_best
 from mlflow_mleval.report.content.ranking import grid
-from mlflow_mleval.report.content.verdict import PREFERENCES
+from mlflow_mleval.report.content.verdict import PREFERENCES, counts_wins
 from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table, Text, decimals, listed, name, names, note
 from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.weighting import rank_acceptability, weight_intervals
@@ -25,9 +26,9 @@ def section(c: Comparison) -> Section | None:
         return None
     first = c.stability.acceptability.acceptability.iloc[0]
     weights = [_intervals(c), _acceptability(c)] if len(c.study.measures) > 1 else []
-    hint = f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
+    hint = "" if counts_wins(c) else f"{listed([first.name])} is first under {percent(first.iloc[0])} of random weights"
     about = [] if c.on == FUSED else [Text(["All of this is about the fused ranking."], depth=PAGE)]
-    return Section("stability", "Stability", [*about, doc.Beside(weights, [_scenarios(c), _left_out(c)])], hint)
+    return Section("stability", "Stability", [*about, doc.Beside(weights, [_scenarios(c), *_separated(c), _left_out(c)])], hint)
 
 
 def data(c: Comparison) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def data(c: Comparison) -> dict[str, Any]:
     left, shares = found.leave_one_out, found.acceptability
     return {"stability": {
         "intervals": {"leaders": found.intervals.leaders, "measures": found.intervals.table.rename_axis("measure").reset_index()},
-        "dethrone": found.dethrone,
+        "dethrone": found.dethrone, "separations": _separations(found.separations),
         "acceptability": {
             "n_draws": shares.n_resamples, "seed": shares.seed,
             "shares": {m: row.tolist() for m, row in shares.acceptability.iloc[:MOST, :MOST].iterrows()},
@@ -48,6 +49,42 @@ def data(c: Comparison) -> dict[str, Any]:
                                    "ranks": left.ranks.iloc[:MOST, :MOST].to_dict(orient="index")},
         "sensitivity": {"scenarios": found.sensitivity.table, "impossible": found.sensitivity.impossible},
     }}  # fmt: skip
+
+
+def _separations(found: Separations | None) -> list[dict[str, Any]] | None:
+    """By separated pair, under how many other choices it stays, and those under which it does not."""
+    if found is None:
+        return None
+    rows = []
+    for pair, column in found.stays.items():
+        stays, of = found.of(pair)
+        lost = [{"varies": kind, "choice": which} for kind, which in column.index[column == 0]]
+        rows.append({"better": pair[0], "worse": pair[1], "stays": stays, "choices": of, "lost": lost})
+    return rows
+
+
+def _separated(c: Comparison) -> list[Table]:
+    """The separated pairs, and what they depend on."""
+    found = c.stability.separations
+    if not found or not len(found.stays):
+        return []
+    rows = _separations(found)[:PAIRS]
+    lost = [", ".join(_choice(x["varies"], x["choice"]) for x in row["lost"]) or "–" for row in rows]
+    columns = [
+        names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows)),
+        Column("stays under", [f"{row['stays']} of {row['choices']}" for row in rows]), Column("but not under", lost, "wrap"),
+    ]  # fmt: skip
+    about = (
+        "One choice at a time is another: the preference function and the weights, the policy for missing results, or measures "
+        "that correlate above .9, .8 or .7 left out. The same test is made each time."
+    )
+    return [Table(columns, len(c.separated), title="What the separations survive", note=about, things="pairs", depth=PAGE)]
+
+
+def _choice(kind: str, which: str) -> str:
+    if kind == "filter":
+        return f"measures correlated above {which.removeprefix('0')} left out"
+    return which if kind == "policy" else f"{PREFERENCES.get(which.split(', ')[0], which)}, {which.split(', ')[1]} weights"
 
 
 def _intervals(c: Comparison) -> Figure:

@@ -26,8 +26,8 @@ from mlflow_mleval.report.numerals import level
 #: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
 #: `frames(c)`, what CSV files hold.
 _TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
-    "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "folds", "instances", "profiles", "beyond",
-    "measures", "sensitivity", "provenance",
+    "decision", "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "folds", "instances", "profiles",
+    "beyond", "measures", "sensitivity", "provenance",
 )]  # fmt: skip
 PARTS = ("report", "ranking", "pairs")
 

@@ -25,7 +25,7 @@ PREFERENCES = {
 def section(c: Comparison) -> Section:
     """The answer, and how stable it is."""
     said = verdict(c)
-    stable = [s.text for s in said if s.rests_on[0].startswith("stability")]
+    stable = [s.text for s in said if s.rests_on[0].startswith("stability") and s.rests_on[0] != "stability.separations"]
     answer = Text([s.text for s in said if s.text not in stable], role="lead", depth=ALWAYS)
     return Section("verdict", "Verdict", [answer, *([Text(stable, role="flow", depth=ALWAYS)] if stable else [])])
 
@@ -241,7 +241,8 @@ def _left_out(c: Comparison) -> list[Sentence]:
     if c.study.filled:
         total = len(c.study.datasets) * len(c.study.methods)
         verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
-        where = "" if c.options["missing_is_failure"] or c.deciding is None else " in the ranking"
+        counted = c.deciding is None or c.deciding.test.by_mean_ranks or c.options["missing_is_failure"]
+        where = "" if counted else " in the ranking"
         parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset{where}")
     kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "unasked")
     if kinds:
@@ -261,11 +262,14 @@ def _tied_stability(c: Comparison) -> list[Sentence]:
 
 
 def _stability(c: Comparison, leader: str) -> list[Sentence]:
+    if counts_wins(c):
+        return []
     found = c.survivals()
     falls = f"; where it falls, {listed(found.rivals, last='or')} leads" if found.rivals else ""
     survived = _survived(found, one=len(c.study.measures) == 1)
     rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
     sentences = [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))] if survived else []
+    sentences += separations_in_words(c, leader)
     if len(c.study.measures) > 1:
         draws, first = c.stability.acceptability.n_resamples, c.stability.acceptability.acceptability[1]
         ahead = first.idxmax()
@@ -273,6 +277,62 @@ def _stability(c: Comparison, leader: str) -> list[Sentence]:
         text = f"It leads under {percent(first[leader])} of {draws:,} random weightings{other}; {_shift(c)}."
         sentences.append(Sentence(text, ("stability.acceptability", "stability.dethrone")))
     return sentences
+
+
+def counts_wins(c: Comparison) -> bool:
+    """Whether the fused ranking only counts the measures that each of two methods wins, whatever the preference function."""
+    return len(c.order) == 2 and all(c.options[key] is None for key in "pqs")
+
+
+def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
+    """How far the separations stay under other functions, weights, policies and sets of measures."""
+    found = c.stability.separations
+    if not found:
+        return []
+    share = {pair: found.of(pair) for pair in c.separated}
+    own = {worse: share[leader, worse] for better, worse in c.separated if better == leader}
+    rest = [share[pair] for pair in c.separated if pair[0] != leader]
+    varied = {kind for kind, _ in found.leaders}
+    kinds = {"function": "function", "weights": "weights", "policy": "policy", "filter": "measures"}
+    known = [word for kind, word in kinds.items() if kind in varied or (kind == "weights" and len(c.study.measures) > 1)]
+    other = f"choices of {joined(known, 'or')}"
+    texts = []
+    if all(stays == of for stays, of in share.values()):
+        pairs = f"All {len(share):,} separations stay" if len(share) > 1 else "The separation stays"
+        text = f"{pairs} under every other choice of {joined(known, 'or')} ({max(share.values())[1]} were tried)."
+        return [Sentence(text, ("stability.separations",))]
+    if own:
+        shown = list(own)[: SHOWN if len(own) <= SHOWN else SHOWN - 1]
+        stays = ["stays under", *["under"] * len(own)]
+        parts = [f"from {listed([worse])} {how} {_share(*own[worse])}" for worse, how in zip(shown, stays, strict=False)]
+        if more := len(own) - len(shown):
+            least = min((own[worse] for worse in own if worse not in shown), key=_part)
+            parts.append(f"from {more} more under at least {_share(*least)}")
+        texts.append(f"its separation {joined(parts)} other {other}")
+    if rest:
+        low, high = min(rest, key=_part), max(rest, key=_part)
+        between = _share(*low) if low == high else f"{_share(*low)} to {_share(*high)}"
+        which = "separation stays" if len(rest) == 1 else "separations stay"
+        texts.append(f"the {'other ' if own else ''}{f'{len(rest):,} ' if len(rest) > 1 else ''}{which} under {between}")
+    turned = []
+    for (kind, which), leaders in found.leaders.items():
+        if kind == "policy" and leader not in leaders:
+            kept, of = int(found.stays.loc[[(kind, which)]].fillna(0).to_numpy().sum()), len(c.separated)
+            what = ("it stays" if kept else "it does not stay") if of == 1 else (
+                f"{'both' if of == 2 else f'all {of}'} stay" if kept == of else
+                f"{kept or 'none'} of the {of} {'stays' if kept < 2 else 'stay'}"
+            )
+            turned.append(f"Under {which}, where {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'}, {what}.")
+    said = "; ".join(texts)
+    return [Sentence(" ".join([f"{said[0].upper()}{said[1:]}.", *turned]), ("stability.separations",))]
+
+
+def _share(stays: int, choices: int) -> str:
+    return f"all {choices}" if stays == choices > 1 else f"{stays or 'none'} of {choices}"
+
+
+def _part(share: tuple[int, int]) -> float:
+    return share[0] / max(share[1], 1)
 
 
 def _survived(found: Survivals, one: bool) -> list[str]:

@@ -1,0 +1,130 @@
+"""The answer in two lines and a small picture, in the measures' own units and without words of statistics."""
+
+from typing import Any
+
+from mlflow_mleval.analysis.answer import Decision, decision
+from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.naming import count
+from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.document import ALWAYS, PAPER, Figure, Section, Sentence, Table, Text, joined, listed, name
+from mlflow_mleval.report.figures.means import means_figure
+from mlflow_mleval.report.numerals import ARROWS, aligned, number, with_intervals
+
+#: Methods in the picture.
+SHOWN = 5
+
+
+def section(c: Comparison) -> Section:
+    """Whom to use, by how much, how sure, and what could turn it."""
+    found = decision(c)
+    text = Text([s.text for s in sentences(c, found)], role="answer", depth=ALWAYS)
+    return Section("decision", "Decision", [doc.Beside([text], [_picture(c, found)])])
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    found = decision(c)
+    means = {m: table.rename_axis("method").reset_index() for m, table in found.means.items()}
+    differences = {m: {"mean": mean, "n": n} for m, (mean, n) in found.differences.items()}
+    return {"answer": {
+        "sentences": sentences(c, found), **doc.named(found, "methods", "best", "separated", "next", "measures", "turns"),
+        "means": means, "differences": differences,
+    }}  # fmt: skip
+
+
+def sentences(c: Comparison, found: Decision | None = None) -> list[Sentence]:
+    """Two sentences: whom to use and by how much; how sure, and the one doubt that could turn it."""
+    found = found or decision(c)
+    first = " ".join(filter(None, [_who(c, found), _by_how_much(c, found)]))
+    second = " ".join(filter(None, [_how_sure(c, found), _doubt(c, found)]))
+    return [Sentence(first, ("answer",)), *([Sentence(second, ("answer", "separated"))] if second else [])]
+
+
+def _who(c: Comparison, found: Decision) -> str:
+    who = listed(found.methods)
+    if found.next is None:
+        return f"{who} come out alike."
+    if len(found.methods) > 1:
+        return f"{who} tie for the first place."
+    if len(found.best) == 1:
+        return f"Use {who}."
+    return f"Try {who} first." if found.separated else f"{who} is ahead, but no difference from it is certain."
+
+
+def _by_how_much(c: Comparison, found: Decision) -> str:
+    """The leader against the next, by means over the datasets that both finished."""
+    if found.next is None:
+        return ""
+    parts = []
+    for measure, (difference, n) in found.differences.items():
+        if n:
+            better = difference if c.study.directions[measure] == "max" else -difference
+            word = "better" if better > 0 else "worse"
+            parts.append(f"{number(abs(difference), 2)} {word} in {name(measure)}" if better else f"level in {name(measure)}")
+    if not parts:
+        return ""
+    n, total = max(n for _, n in found.differences.values()), len(c.study.datasets)
+    where = f"on {listed(c.study.datasets)}" if total == 1 else "on average" if n == total else (
+        f"on average over the {count(n, 'dataset')} that both finished"
+    )
+    who = listed([c.leader]) if len(found.methods) > 1 else "it"
+    return f"Against {listed([found.next])}, the next, {who} is {joined(parts)}, {where}."
+
+
+def _how_sure(c: Comparison, found: Decision) -> str:
+    total, control = len(c.order) - 1, c.options["control"]
+    if found.separated is None:
+        return "One dataset cannot say whether it would be so on others."
+    if len(found.methods) > 1:
+        return f"The best may be any of {len(found.best)}." if len(found.best) > 1 else ""
+    if control is not None and control != c.leader:
+        apart = "is" if c.is_separated(c.leader, control) else "is not"
+        return f"Only {listed([control])} was compared with all others, and {listed([c.leader])} {apart} separated from it."
+    if total == 1:
+        return f"It is {'' if found.separated else 'not '}separated from the other."
+    everyone = len(found.separated) == total
+    whom = ("both" if total == 2 else f"all {total}") if everyone else f"{len(found.separated) or 'none'} of {total}"
+    apart = f"It is separated from {whom} others"
+    if control is not None or everyone:
+        return f"{apart}."
+    return f"{apart}; {'no other may be the best' if len(found.best) == 1 else f'the best is one of {len(found.best)}'}."
+
+
+def _doubt(c: Comparison, found: Decision) -> str:
+    turns = found.turns
+    if turns is None:
+        tried = c.stability is not None and c.on == FUSED
+        return "Nothing that was tried puts another method first." if tried else ""
+    kind, others = turns["kind"], listed(turns.get("methods", []) or [""], last="or")
+    leads = f"{others} {'leads' if len(turns.get('methods', [])) == 1 else 'lead'}"
+    said = {
+        "tie": "Which of them is ahead depends on the weights of the measures.",
+        "two methods": "The ranking counts won measures only, not by how much they are won.",
+        "one dataset": "", "chance": "Chance alone could have put it first.",
+        "policy": {
+            "drop-datasets": f"Without the datasets that some method did not finish, {leads}.",
+            "drop-methods": f"Without the methods that did not finish everywhere, {leads}.",
+        }.get(str(turns.get("choice")), f"With missing results counted as the worst, {leads}."),
+        "missing": f"{len(c.study.filled)} of {count(len(c.study.datasets) * len(c.order), 'result')} "
+                   f"{'is' if len(c.study.filled) == 1 else 'are'} missing, which may matter.",
+        "weights": f"With {'all measures weighed alike' if turns.get('choice') == 'equal' else 'other weights'}, {leads}.",
+        "function": f"If differences are scored in another way, {leads}.",
+        "weight": f"{others} leads if {name(turns.get('choice'))} weighs {number(turns.get('to', 0), 2)} in place of "
+                  f"{number(turns.get('weight', 0), 2)}.",
+    }  # fmt: skip
+    return said[kind]
+
+
+def _picture(c: Comparison, found: Decision) -> Figure:
+    methods = c.order[:SHOWN]
+    tables = {m: table.loc[methods] for m, table in found.means.items()}
+    columns = [doc.names("method", methods)]
+    for m, table in tables.items():
+        cells = aligned(table["mean"]) if table["low"].isna().all() else with_intervals(table.to_numpy())
+        columns.append(doc.Column(f"{name(m)} {ARROWS[c.study.directions[m]]}", cells))
+    level = f"{100 * (1 - c.options['alpha']):g}%"
+    best = f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
+    lines = f", with their {level} intervals" if len(c.study.datasets) > 1 else ""
+    caption = f"Means over the datasets that each finished{lines}; methods in the order of the ranking.{best}"
+    table = Table(columns, title="Means in the measures' own units", folded=True, depth=PAPER)
+    svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(found.methods))
+    return Figure(svg, caption, table)
