@@ -185,6 +185,7 @@ class Figure:
     table: Table | None = None
     title: str = ""
     depth: int = PAGE
+    tikz: str = ""  #: the same for a paper: a picture in TikZ
 
 
 @dataclass(frozen=True)
@@ -213,14 +214,14 @@ class Section:
     blocks: Sequence[Any]
     hint: str = ""
 
-    def linear(self, depth: int) -> Iterator[Any]:
-        """The blocks down to this depth, one below the other; a figure that lies too deep leaves its table."""
+    def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
+        """The blocks down to this depth, one below the other; a figure that lies too deep leaves its table, or stays in TikZ."""
         pending = list(self.blocks)[::-1]
         while pending:
             block = pending.pop()
             if isinstance(block, Beside):
                 pending += [*block.left, *block.right][::-1]
-            elif block.depth <= depth:
+            elif block.depth <= depth or (tikz and getattr(block, "tikz", "")):
                 yield block
             elif isinstance(block, Figure) and block.table is not None:
                 pending.append(block.table)

@@ -3,10 +3,11 @@ r"""A document as LaTeX to include in a paper: sentences, lists, complete table 
 The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold ``fold-means-1``, ``fold-pairs-1`` and so on.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mlflow_mleval.report.document import PAPER, Document, Section, Table, Terms, plain
+from mlflow_mleval.report.document import PAPER, Document, Figure, Section, Table, Terms, plain
 from mlflow_mleval.report.escape import latex, shorten
 from mlflow_mleval.report.terminal import fitting, noted
 
@@ -18,6 +19,7 @@ HEAD = r"""% To be included by \input. In the preamble:
 %   \usepackage[T1]{fontenc}
 %   \usepackage{booktabs}
 %   \usepackage{graphicx}
+%   \usepackage{tikz}
 % Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them."""
 
 
@@ -25,7 +27,7 @@ def render(document: Document, width: int = 100) -> str:
     """Sections under run-in headings, from the second on; `width` changes nothing."""
     parts = [HEAD]
     for i, section in enumerate(document.sections):
-        found = list(section.linear(PAPER))
+        found = list(section.linear(PAPER, tikz=True))
         if blocks := [part for block in found for part in _parts(block, section)]:
             headed = i and not noted(found) and not blocks[0].startswith(r"\paragraph")
             parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
@@ -33,13 +35,25 @@ def render(document: Document, width: int = 100) -> str:
 
 
 def _text(text: object) -> str:
-    return latex(plain(str(text)))
+    return latex(_without_flags(plain(str(text))))
+
+
+def _without_flags(text: str) -> str:
+    """The text without the parts of sentences that are about the command line, which no paper has.
+
+    >>> _without_flags("No direction is known; declare --min or --max. 132 runs; policy worst; command: mleval rank --on f1")
+    'No direction is known. 132 runs; policy worst'
+    """
+    return re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", text)
 
 
 def _parts(block: object, section: Section) -> Iterator[str]:
     """A block as paragraphs and environments."""
     if isinstance(block, Table):
         yield _table(block.in_words(ROWS), section.title)
+        return
+    if isinstance(block, Figure):
+        yield _picture(block)
         return
     if block.title:
         yield rf"\paragraph{{{_text(block.title)}}}"
@@ -52,6 +66,12 @@ def _parts(block: object, section: Section) -> Iterator[str]:
         yield from (rf"{{\footnotesize\raggedright {_text(text)}\par}}" for text in block.paragraphs)
     else:
         yield from map(_text, block.running)
+
+
+def _picture(figure: Figure) -> str:
+    """A figure environment with its drawing and its caption."""
+    lines = [r"\begin{figure}", r"\centering", SHRINK, figure.tikz, "}", rf"\caption{{{_text(figure.caption)}}}", r"\end{figure}"]
+    return "\n".join(lines)
 
 
 def _table(table: Table, title: str) -> str:

@@ -11,7 +11,7 @@ from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import best, rows_among
 from mlflow_mleval.report.content.verdict import by_fold, deciding_test, verdict
 from mlflow_mleval.report.document import ALWAYS, PAGE, PAPER, SHOWN, Column, Figure, Section, Sentence, Table, Text, listed
-from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, shown_cliques
+from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference, in_tikz, shown_cliques
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.numerals import number, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
@@ -148,7 +148,8 @@ def _diagram(c: Comparison) -> Figure:
     if control is None:
         columns.append(Column("groups", [c.letters[m] for m in shown], "<", tip="methods that share a letter are not separated"))
     table = Table(columns, title="Mean ranks and groups as a table", folded=True, depth=PAGE)
-    return Figure(critical_difference(mean, bars, c.deciding.critical_difference), caption, table, "Critical-difference diagram")
+    drawn = (mean, bars, c.deciding.critical_difference)
+    return Figure(critical_difference(*drawn), caption, table, "Critical-difference diagram", tikz=in_tikz(*drawn))
 
 
 def _matrix(c: Comparison) -> Figure:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pandas as pd
 
+from mlflow_mleval.report.escape import latex, shorten, terminal
 from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.report.svg import BOLD, SIZE, TOP, WIDTH, Scale, Svg, fit, room_for, spans
 
@@ -57,6 +58,37 @@ def critical_difference(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]],
             for i in members:
                 svg.dot(places[i], y, 3.5, "bar-dot")
     return svg
+
+
+def in_tikz(mean_ranks: pd.Series, cliques: Sequence[Sequence[str]], cd: float | None = None) -> str:
+    """The same diagram for a paper, as a picture in TikZ, 12 cm wide; needs no library of it."""
+    ranks = mean_ranks.sort_values(kind="stable")[:TOP]
+    methods, n = list(ranks.index), len(ranks)
+    low, high, ruler = _domain(ranks, len(mean_ranks), cd)
+    x = Scale(low, high, 0, 12)
+    places = [x(r) for r in ranks]
+    bars = _levels(shown_cliques(cliques, methods), [50 * place for place in places])
+    half, first = (n + 1) // 2, 0.45 + 0.16 * (1 + max((level for level, _ in bars), default=-1))
+    lines = [r"\begin{tikzpicture}[x=1cm,y=1cm,font=\footnotesize]", r"\draw (0,0) -- (12,0);"]
+    for tick in (t for t in x.ticks(12) if t == int(t)):
+        lines.append(rf"\draw ({x(tick):.3f},0) -- ({x(tick):.3f},.12) node[above] {{{int(tick)}}};")
+    if cd is not None and ruler:
+        lines.append(rf"\draw[|-|] (0,.75) -- node[above] {{critical difference {cd:.2f}}} ({x(low + cd):.3f},.75);")
+    for i, (method, rank) in enumerate(ranks.items()):
+        left = i < half
+        y, end = -first - 0.42 * (i if left else n - 1 - i), -0.3 if left else 12.3
+        name, value = latex(shorten(terminal(method), 24)), f"{rank:.2f}"
+        text = f"{name}\\quad {value}" if left else f"{value}\\quad {name}"
+        lines.append(
+            rf"\draw ({places[i]:.3f},0) |- ({end},{y:.2f}) node[{'left' if left else 'right'}] {{{text}}};"
+        )
+    for level, members in bars:
+        y = -0.25 - 0.16 * level
+        for i, j in pairwise(members):
+            style = "line width=2pt" if j == i + 1 else "dotted, thick"
+            start, stop = places[i] - 0.05 * (i == members[0]), places[j] + 0.05 * (j == members[-1])
+            lines.append(rf"\draw[{style}] ({start:.3f},{y:.2f}) -- ({stop:.3f},{y:.2f});")
+    return "\n".join([*lines, r"\end{tikzpicture}%"])
 
 
 def shown_cliques(cliques: Sequence[Sequence[str]], methods: Sequence[str]) -> list[list[int]]:
