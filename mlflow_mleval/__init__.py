@@ -28,7 +28,7 @@ _PUBLIC = {
     "import_results": "tracking.importing",
     "Evaluation": "evaluation",
     "evaluate": "evaluation",
-    "evaluate_batches": "evaluation",
+    "evaluate_batches": "batches",
     "evaluate_hierarchical": "evaluation",
     "merge": "evaluation",
     "Hierarchy": "measures.hierarchy",

@@ -6,10 +6,8 @@ batches add up.
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from typing import Any
@@ -20,17 +18,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mlflow_mleval.measures import dependence, hierarchical
-from mlflow_mleval.measures.absences import doubts_about, why_absent
+from mlflow_mleval.measures.absences import about_bounds, doubts_about, why_absent
+from mlflow_mleval.measures.at_k import SCORED, parsed, ratios
 from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
-from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, label_measures, set_measures
+from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.label_sums import Sums, sum_folds
+from mlflow_mleval.measures.label_curves import curve_measures
+from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
 from mlflow_mleval.measures.one_label import one_label_measures, sum_classes
-from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+from mlflow_mleval.measures.propensities import Propensities
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS, expand
 from mlflow_mleval.measures.thresholds import predicted
+from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     binary_matrix,
@@ -68,6 +70,10 @@ class Evaluation(Reported):
         SHA-256 of which instances each fold tests, where that is known.
     instance_truth : array of int, shape (N,), or None
         A number for each row of `instances` that tells its set of true labels from others.
+    asked : tuple of str
+        The measures that were asked for beside the usual ones.
+    propensities : mapping or None
+        What identifies the propensities of labels: a, b, and the digest of the training labels.
 
     >>> ev = evaluate([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.4], [0.3, 0.8, 0.1]])
     >>> ev
@@ -88,6 +94,8 @@ class Evaluation(Reported):
     taxonomy: Hierarchy | None = None
     split: str | None = None
     instance_truth: NDArray[np.uint64] | None = None
+    asked: tuple[str, ...] = ()
+    propensities: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         one = self.kind == ONE_LABEL
@@ -137,15 +145,24 @@ class Evaluation(Reported):
         if self.kind == ONE_LABEL:
             found |= one_label_measures(sums)
         elif self.kind == LABEL_SETS:
-            found |= label_measures(sums.by_label, self.conventions)
+            found |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
+            found |= further_label_measures(sums.by_label, sums.n, self.conventions) | self._curves[0]
             found |= binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
             found |= binomial_measures(sums.mean_errors("soft"), "soft")
         # A mean over fewer instances would be another measure, except where the convention of MULAN leaves some out.
         incomplete = {n for n, count in zip(sums.columns, sums.counts, strict=True) if count < sums.n} - {"average_precision"}
-        values = {n: found[n] for n in MEASURES if n in found and n not in incomplete and not np.isnan(found[n])}
-        why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=self.hierarchy is not None)
-        return values, {n: why(n) for n in MEASURES if n not in values}
+        names = dict.fromkeys([*MEASURES, *self.asked])
+        wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
+        values = {n: found[n] for n in names if n in found and n in wanted - incomplete and not np.isnan(found[n])}
+        why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=self.hierarchy is not None, asked=self.asked)
+        return values, {n: why(n) for n in names if n not in values}
+
+    @cached_property
+    def _curves(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The measures that follow from counts by score, and what each can be wrong by."""
+        sums = self.total
+        return ({}, {}) if sums.scores is None else curve_measures(sums.scores, sums.errors is not None)
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -176,7 +193,9 @@ class Evaluation(Reported):
          '1 of 2 labels never occur in the truth; what they count in macro averages is convention (sklearn)',
          'labels with a score of at least 0.5 were predicted, but the scores reach from -3 to 4: they are no probabilities')
         """
-        return doubts_about(self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs)
+        found = doubts_about(self.kind, self.total, self.label_names, self.conventions, self.threshold, self.inputs)
+        off = {m: bound for m, bound in self._curves[1].items() if bound > 0 and m in self.measures}
+        return found if not off else (*found, about_bounds(off))
 
     @property
     def confusion(self) -> pd.DataFrame:
@@ -259,7 +278,7 @@ class Evaluation(Reported):
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""
-        parts = {f: getattr(self, f) for f in ("label_names", "inputs", "conventions", "threshold", "hierarchy", "split")}
+        parts = {f: getattr(self, f) for f in (*_IDENTITY, "split")}
         return {**parts, "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]}
 
     @classmethod
@@ -269,6 +288,10 @@ class Evaluation(Reported):
         return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
 
 
+#: In what evaluations agree that are merged.
+_IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy", "asked", "propensities")
+
+
 # ---- evaluate --------------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +299,8 @@ def evaluate(
     y_true: Any, y_score: Any = None, y_pred: Any = None, *, threshold: ArrayLike = 0.5,
     label_names: Sequence[Hashable] | None = None, hierarchy: Hierarchy | None = None, folds: Any = None,
     conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
-    predict_time: float | Mapping[Hashable, float] | None = None, probabilities: bool | None = None, **hierarchy_options: Any,
+    predict_time: float | Mapping[Hashable, float] | None = None, probabilities: bool | None = None,
+    measures: Iterable[str] | str | None = None, train_labels: Any = None, **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predictions of label sets, or of one label of several classes: all measures in one pass.
 
@@ -312,8 +336,14 @@ def evaluate(
         Seconds, measured by the caller. They add up over folds and merged parts.
     probabilities : bool, optional
         Of one label: whether ``y_score`` holds probabilities. By default it does where all lie in [0, 1].
+    measures : str or iterable of str, optional
+        Measures or named sets of label sets to compute beside the usual ones, see ``mleval measures``: any k of those at k
+        (``"precision_at_10"``), ``"at_k"``, ``"probabilistic"``, ``"hmc"``, ... With 1,000 labels or more the set at_k is always
+        computed. With `hierarchy`, ``"set"``, ``"pair"`` and ``"lca"`` keep to these families of hierarchical measures.
+    train_labels : matrix of 0 and 1, shape (M, K), or Propensities, optional
+        The labels of the training instances, from which the propensities of labels follow. Adds the set xmc.
     **hierarchy_options
-        The options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
+        The other options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
 
     Raises
     ------
@@ -329,7 +359,12 @@ def evaluate(
     """
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    asked, families = _asked(measures, hierarchy)
+    if families:
+        hierarchy_options["measures"] = families
     if is_vector(y_true):
+        if train_labels is not None:
+            raise TypeError("`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it out.")
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
@@ -361,14 +396,25 @@ def evaluate(
         own = column_names(y_true)
         label_names = range(n_labels) if own is None else own
     names = unique_names(label_names, "label_names", n_labels, "labels")
+    weights = None if train_labels is None else Propensities.of(train_labels)
+    if weights is not None and len(weights.weights) != n_labels:
+        raise ValueError(f"`train_labels` must have the {n_labels} labels of `y_true`, got {len(weights.weights)} columns.")
+    if weights is None and (scored := [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]) and score is not None:
+        raise ValueError(f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the training instances.")
+    asked += SETS["at_k"] * (n_labels >= MANY_LABELS) + SETS["xmc"] * (weights is not None)
+    asked = tuple(dict.fromkeys(asked)) if score is not None or asked else ()
+    true, score, pred = comparable(true, score, pred, cut)
     above = predicted(score, cut) if pred is None and hierarchy is not None else pred
     further, identity = _with_hierarchy(true, above, names, hierarchy, hierarchy_options)
-    options = {"threshold": cut, "conventions": conventions, "further": further}
+    options = {"threshold": cut, "conventions": conventions, "further": further, "asked": asked, "propensities": weights}
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
-    return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth)
+    return Evaluation(
+        sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked,
+        propensities=None if weights is None else {"a": weights.a, "b": weights.b, "digest": weights.digest},
+    )  # fmt: skip
 
 
 def evaluate_hierarchical(
@@ -415,48 +461,6 @@ def evaluate_hierarchical(
     return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows, taxonomy=h, instance_truth=truth)
 
 
-def evaluate_batches(
-    batches: Iterable[Mapping[str, Any] | Sequence[Any]], *, progress: bool | None = None, **options: Any
-) -> Evaluation:
-    """Evaluate data larger than memory, batch by batch.
-
-    Parameters
-    ----------
-    batches : iterable of sequences or mappings
-        Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score, y_pred)``, or by name, with
-        ``folds`` if need be. Only one batch is held at a time.
-    progress : bool, optional
-        Show progress on standard error; by default where that is a terminal.
-    **options
-        Options of `evaluate` for all batches.
-
-    Returns
-    -------
-    Evaluation
-        Equal to the evaluation of the whole; without `instances`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate` and `merge`, with the number of the batch; no batch.
-
-    >>> evaluate_batches(([[1, 0]], [[score, 0.5]]) for score in (0.7, 0.4)).measures["one_error"]
-    0.5
-    """
-    whole = None
-    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
-        positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
-        try:
-            part = evaluate(*positional, **named, **options, instances=False)
-            whole = part if whole is None else merge([whole, part])
-        except (ValueError, TypeError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"batch {i}: {error}") from error
-    if whole is None:
-        raise ValueError("`batches` must yield at least one batch, got none. There is nothing to evaluate.")
-    return whole
-
-
 def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     """One Evaluation of disjoint batches, partitions or folds, as if they had been evaluated together.
 
@@ -490,7 +494,7 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
     first = evaluations[0]
     sums: dict[Hashable, Sums] = {}
     for i, ev in enumerate(evaluations):
-        for name in ("label_names", "inputs", "conventions", "threshold", "hierarchy"):
+        for name in _IDENTITY:
             mine, theirs = getattr(first, name), getattr(ev, name)
             if mine != theirs:
                 raise ValueError(
@@ -512,6 +516,20 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _asked(measures: Iterable[str] | str | None, h: Hierarchy | None) -> tuple[tuple[str, ...], list[str]]:
+    """The measures that are asked for beside the usual ones, and the families of hierarchical ones to keep to."""
+    names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
+    if not names and measures is not None:
+        raise ValueError("`measures` must name at least one measure or set, got none. Omit it for the usual ones.")
+    families = [name for name in names if name in hierarchical.FAMILIES]
+    if families and h is None:
+        raise TypeError(f"`hierarchy` must be given with {families[0]!r} in `measures`. Leave it out without one.")
+    rest = expand(name for name in names if name not in families)
+    if unknown := [name for name in rest if name not in MEASURES]:
+        raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown), 8)}.")
+    return tuple(name for name in rest if LABEL_SETS in MEASURES[name].asked), families
 
 
 def _with_hierarchy(
@@ -571,19 +589,3 @@ def _difference(a: Any, b: Any) -> str:
     if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
         return f"{len(a)} and {len(b)} of them"
     return f"{a!r} and {b!r}"
-
-
-def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
-    """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
-    if not progress:
-        yield from batches
-        return
-    count = len(batches) if hasattr(batches, "__len__") else None
-    start = shown = time.monotonic()
-    for done, batch in enumerate(batches, 1):
-        yield batch
-        if time.monotonic() - shown > 0.1 or done == count:
-            shown = time.monotonic()
-            bar = f"[{'#' * (20 * done // count):20}] {done}/{count}" if count else f"{done}"
-            print(f"\r{bar} batches, {shown - start:.1f} s", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)

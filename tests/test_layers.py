@@ -12,7 +12,7 @@ import mlflow_mleval
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
     ["errors", "redaction", "validation", "naming", "renamed", "reported", "lazy"], ["measures"],
-    ["evaluation", "study", "survey"],
+    ["evaluation", "batches", "study", "survey"],
     ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "genai", "stats", "losses"],
     ["surrogate"], ["cli"],
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,15 @@ _OF_OTHERS = {
 }
 
 
-def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool) -> str:
+def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()) -> str:
     """Why an evaluation of this kind lacks a measure."""
     measure = MEASURES[name]
+    if kind in measure.asked and name not in asked:
+        return "it was not asked for"
+    if kind in measure.asked and sums.score_range is None and measure.family in ("at-k", "curve", "probability"):
+        return "no `y_score` was given"
+    if kind in measure.asked and (measure.family == "probability"):
+        return _no_probabilities(sums)
     if sums.classes is not None and measure.family == "probability" and sums.score_range is not None:
         return _no_probabilities(sums)
     if name in sums.columns:
@@ -45,6 +51,8 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool) -> str:
         return "no `y_score` was given"
     if measure.family == "curve":
         return "no class has both instances and others"
+    if kind == LABEL_SETS and measure.family in ("at-k", "one-label"):
+        return "nothing is true"
     if measure.family == "at-k":
         return "there are no more classes than that, or no score for each of them"
     return _no_probabilities(sums)
@@ -76,6 +84,15 @@ def doubts_about(
     if soft is not None and (soft == sums.mean_errors("hard")).all():
         found.append("all scores are 0 or 1, so the ranking measures tell little more than the label sets do")
     return tuple(found)
+
+
+def about_bounds(bounds: Mapping[str, float]) -> str:
+    """How far off measures can be that follow from scores on a grid."""
+    worst = max(bounds, key=bounds.__getitem__)
+    return (
+        f"there are too many different scores to keep: {some(bounds, 9)} {'are' if len(bounds) > 1 else 'is'} off by "
+        f"{bounds[worst]:.2g} at most"
+    )
 
 
 def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, ...]:

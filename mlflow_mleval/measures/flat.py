@@ -77,3 +77,25 @@ def label_measures(by_label: NDArray[np.int64], conventions: Conventions = "skle
     macro = set_measures(*by_label, conventions)
     names = ("precision", "recall", "f1")
     return {f"micro_{name}": float(micro[name]) for name in names} | {f"macro_{n}": float(macro[n].mean()) for n in names}
+
+
+def further_label_measures(by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn") -> dict[str, float]:
+    """Weighted precision, recall and F1, macro Jaccard, and Matthews correlations over all cells and as the mean over labels.
+
+    From the counts of `overlap` by label and the number of instances. Weights are numbers of true instances; without any, the
+    weighted measures are NaN. A correlation is 0 where truth or prediction is all one value, as in scikit-learn.
+    """
+    rates, support = set_measures(*by_label, conventions), by_label[2]
+    total = int(support.sum())
+    found = {f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan for m in ("precision", "recall", "f1")}
+    found["macro_jaccard"] = float(rates["accuracy"].mean())
+    found["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
+    found["micro_matthews"] = float(_matthews(by_label.sum(axis=1, keepdims=True).astype(float), n * by_label.shape[1])[0])
+    return found
+
+
+def _matthews(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Correlation of truth and prediction in n cells with these counts of shared, predicted and true ones, shape (3, K)."""
+    tp, predicted, true = counts / n
+    spread = np.sqrt(predicted * (1 - predicted)) * np.sqrt(true * (1 - true))
+    return np.divide(tp - predicted * true, spread, out=np.zeros_like(tp), where=spread > 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -11,14 +11,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.at_k import at_k_measures, dense_hits, parsed, sparse_hits
 from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.digests import added, row_digests, together
 from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
-from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures
-from mlflow_mleval.measures.thresholds import reached
+from mlflow_mleval.measures.label_curves import CURVES, score_counts
+from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures, sparse_ranking_measures
+from mlflow_mleval.measures.propensities import Propensities
+from mlflow_mleval.measures.score_counts import ScoreCounts
+from mlflow_mleval.measures.stored_scores import StoredScores, without_zeros
+from mlflow_mleval.measures.thresholds import predicted, reached
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
+_PROBABLE = frozenset(("log_loss", "brier_score"))
 _RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
 
 
@@ -40,6 +46,7 @@ class Sums:
     seconds: Mapping[str, float] = field(default_factory=dict)  # fit_time, predict_time, where known of all parts
     truth: int | None = None  # sum of the digests of the true label sets, which tells data apart; None where it is not known
     classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
+    scores: ScoreCounts | None = None  # of each label, where curves were asked for
 
     def __add__(self, other: Sums) -> Sums:
         errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
@@ -51,13 +58,15 @@ class Sums:
             score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
             truth=together(self.truth, other.truth), classes=self.classes and self.classes + other.classes,
+            scores=None if self.scores is None or other.scores is None else self.scores + other.scores,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
         parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
         further = {"truth": None if self.truth is None else f"{self.truth:064x}"}
-        return parts | further | {"classes": self.classes and self.classes.to_dict()}
+        counted = {name: part and part.to_dict() for name, part in (("classes", self.classes), ("scores", self.scores))}
+        return parts | further | counted
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
@@ -67,6 +76,7 @@ class Sums:
         span = parts["score_range"]
         own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
         truth, classes = parts.get("truth"), parts.get("classes")  # older versions did not write them
+        own["scores"] = parts.get("scores") and ScoreCounts.from_dict(parts["scores"])
         own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
         return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
 
@@ -115,16 +125,26 @@ def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> column_sums(np.array([[1.0], [2.0**-70], [-1.0]]))[0] == 2.0**-70
     array([ True])
     """
-    total = np.zeros((2, values.shape[1]))
+    return _added_by(lambda leading: leading.sum(axis=0), values)
+
+
+def group_sums(groups: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same of the numbers of each group, shape (2, largest group + 1)."""
+    return _added_by(lambda leading: np.bincount(groups, leading), values)
+
+
+def _added_by(add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums that `add` makes along the first axis or less of it, exactly."""
     largest = np.abs(values).max(initial=0)
     if not np.isfinite(largest):
-        total[0] = values.sum(axis=0)
-        return total
+        return np.array([found := add(values), np.zeros_like(found)])
+    total = np.zeros(2)[:, None]
     room = 2.0 ** np.ceil(np.log2(len(values) + 2))
     unit = 2.0 ** np.ceil(np.log2(largest or 1)) * room
     for _ in range(3):
         leading = (values + unit) - unit
-        total = _exact_sum(total, np.array([leading.sum(axis=0), np.zeros(values.shape[1])]))
+        found = add(leading)
+        total = _exact_sum(total, np.array([found, np.zeros_like(found)]))
         values = values - leading
         unit *= room * 2.0**-53
     return total
@@ -133,60 +153,161 @@ def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def sum_rows(
     true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
     conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
-    seconds: Mapping[str, float] | None = None, truth: int | None = None,
+    seconds: Mapping[str, float] | None = None, truth: int | None = None, asked: Collection[str] = (),
+    propensities: Propensities | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
     Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities known of each instance that
-    are to be summed too. The values are the example-based measures if `flat`, the ranking measures, the further quantities, mean
-    and largest error of scores in [0, 1], and the numbers of true and of predicted labels.
+    are to be summed too; `asked` are names of measures beside the usual ones. The values are the example-based measures if
+    `flat`, the ranking measures, those asked for, the further quantities, mean and largest error of scores in [0, 1], and the
+    numbers of true and of predicted labels.
     """
-    n_labels = true.shape[1]
-    n = true.shape[0] if isinstance(rows, slice) else len(rows)
-    by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
-    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros((2, n_labels))
-    low, high = np.inf, -np.inf
-    sets_only = score is None and sparse.issparse(true) and sparse.issparse(pred)
-    step = n if sets_only else max(1, _BLOCK // n_labels)
-    for start in range(0, n, step):
-        at = slice(start, min(start + step, n))
-        take = at if isinstance(rows, slice) else rows[at]
-        t, s, p = (None if m is None else m[take] for m in (true, score, pred))
-        if not sets_only:
-            t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
-        if s is not None:
-            ranking[:, at] = list(ranking_measures(t, ordered_floats(s), conventions).values())
-            low, high = min(low, s.min()), max(high, s.max())
-            if low >= 0 and high <= 1:
-                e = np.abs(np.subtract(s, t, dtype=float))
-                e.sort(axis=1)
-                errors = _exact_sum(errors, column_sums(e))
-                ends[:, at] = e.mean(axis=1), e[:, -1]
-        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
-        by_label += counted
-    shared, predicted, relevant = by_instance
-    values = example_measures(by_instance, n_labels, conventions) if flat else {}
+    all_sparse = sparse.issparse(true) and sparse.issparse(pred) and (score is None or sparse.issparse(score))
+    t, s, p = (None if m is None else m[rows] if all_sparse or isinstance(rows, slice) else m for m in (true, score, pred))
+    find = _of_stored if all_sparse else _of_blocks
+    take = None if all_sparse or isinstance(rows, slice) else rows
+    k = max((k for _, k in parsed(asked)), default=0)
+    found = find(t, s, p, take, threshold, conventions, k, not _PROBABLE.isdisjoint(asked))
+    shared, predicted, relevant = found.by_instance
+    n, n_labels = len(shared), true.shape[1]
+    values = example_measures(found.by_instance, n_labels, conventions) if flat else {}
+    low, high = found.span
+    soft = score is not None and low >= 0 and high <= 1
     if score is not None:
-        values |= dict(zip(_RANKING, ranking, strict=True))
+        values |= found.ranking
+        if k:
+            truths = t if all_sparse else sparse.csr_array(t if take is None else t[take])
+            values |= at_k_measures(asked, truths, found.hits, None if propensities is None else propensities.weights)
+        values |= {m: found.probable[m] if soft else np.full(n, np.nan) for m in ("log_loss", "brier_score") if m in asked}
     values |= {name: column[rows] for name, column in (further or {}).items()}
     defined = {name: ~np.isnan(column) for name, column in values.items()}
-    soft = score is not None and low >= 0 and high <= 1
     sums = Sums(
         n=n,
         columns=tuple(values),
         counts=np.array([known.sum() for known in defined.values()]),
         totals=known_sums(values),
-        by_label=by_label,
+        by_label=found.by_label,
         wrong=np.bincount(predicted + relevant - 2 * shared, minlength=n_labels + 1),
         empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
-        errors=errors[:, ::-1] if soft else None,
-        score_range=None if score is None else (float(low), float(high)),
+        errors=found.errors if soft else None,
+        score_range=None if score is None else (float(low) + 0.0, float(high) + 0.0),  # -0 is 0
         seconds=seconds or {},
         truth=truth,
+        scores=None if score is None or CURVES.isdisjoint(asked) else score_counts(t, s, take),
     )
     if soft:
-        values |= {"soft_hamming_loss": ends[0], "soft_subset_loss": ends[1]}
+        values |= {"soft_hamming_loss": found.ends[0], "soft_subset_loss": found.ends[1]}
     return sums, {**values, "true_labels": relevant, "predicted_labels": predicted}
+
+
+@dataclass
+class _Found:
+    """What the rows of matrices give before it is summed."""
+
+    by_instance: NDArray[np.int64]
+    by_label: NDArray[np.int64]
+    ranking: Mapping[str, NDArray[np.float64]]
+    hits: NDArray[np.int64]
+    probable: Mapping[str, NDArray[np.float64]]
+    ends: NDArray[np.float64]  # (2, n): mean and largest error
+    errors: NDArray[np.float64]  # (2, K): sums of the largest, the second largest, …, value and rounding error
+    span: tuple[float, float]
+
+
+def _of_blocks(
+    true: Any, score: Any, pred: Any, rows: NDArray[np.int64] | None, threshold: Any, conventions: Conventions, k: int,
+    probable: bool,
+) -> _Found:
+    """Dense blocks of rows, one after the other."""
+    n_labels = true.shape[1]
+    n = true.shape[0] if rows is None else len(rows)
+    by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
+    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros((2, n_labels))
+    hits, losses = np.empty((n, k), np.int64), np.empty((2, n))
+    low, high = np.inf, -np.inf
+    step = max(1, _BLOCK // n_labels)
+    for start in range(0, n, step):
+        at = slice(start, min(start + step, n))
+        t, s, p = (None if m is None else m[at if rows is None else rows[at]] for m in (true, score, pred))
+        t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
+        if s is not None:
+            floats = ordered_floats(s)
+            ranking[:, at] = list(ranking_measures(t, floats, conventions).values())
+            if k:
+                hits[at] = dense_hits(t, floats, k)
+            low, high = min(low, s.min()), max(high, s.max())
+            if low >= 0 and high <= 1:
+                e = np.abs(np.subtract(s, t, dtype=float))
+                if probable:
+                    losses[:, at] = -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1), (e**2).mean(axis=1)
+                e.sort(axis=1)
+                errors = _exact_sum(errors, column_sums(e))
+                ends[:, at] = e.mean(axis=1), e[:, -1]
+        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
+        by_label += counted
+    return _Found(by_instance, by_label, dict(zip(_RANKING, ranking, strict=True)), hits,
+                  dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high))  # fmt: skip
+
+
+def _of_stored(
+    true: Any, score: Any, pred: Any, rows: None, threshold: Any, conventions: Conventions, k: int, probable: bool
+) -> _Found:
+    """The stored entries of CSR alone, whatever the number of labels."""
+    n, n_labels = true.shape
+    counted = overlap(true, pred)
+    if score is None:
+        none = np.empty(0)
+        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf))
+    data = score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
+    span = data.min(), data.max()
+    stored = StoredScores(true, ordered_floats(score))
+    ranking = sparse_ranking_measures(stored, conventions)
+    hits = sparse_hits(stored, k) if k else np.empty((n, 0), np.int64)
+    ends, errors, losses = np.zeros((2, n)), np.zeros((2, n_labels)), {}
+    if span[0] >= 0 and span[1] <= 1:
+        stored = StoredScores(true, score)
+        missed = stored.missed_counts
+        ends[:] = missed, missed > 0
+        least = np.bincount(missed)[:0:-1].cumsum()[::-1]  # instances with at least 1, 2, … errors of 1
+        errors[0, : len(least)] = least
+        if probable:
+            low, high = _clip(score.dtype)
+            wrong = np.log(1 - high), np.log(1 - low)
+            losses = {"log_loss": -missed * wrong[0] - (stored.zeros - missed) * wrong[1], "brier_score": missed.astype(float)}
+        for at_rows, table, at, there in stored.tables():
+            e = np.where(there, np.abs(np.subtract(table, stored.relevant[at], dtype=float)), 0)
+            if probable:
+                losses["log_loss"][at_rows] -= np.where(there, np.log(1 - np.clip(e, low, high)), 0).sum(axis=1)
+                losses["brier_score"][at_rows] += (e**2).sum(axis=1)
+            e.sort(axis=1)
+            e = e[:, ::-1]
+            ends[0, at_rows] += e.sum(axis=1)
+            ends[1, at_rows] = np.maximum(ends[1, at_rows], e[:, 0])
+            shift = missed[at_rows, None] + np.arange(e.shape[1])
+            sums = group_sums(shift[there], e[there])
+            errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
+        ends[0] /= n_labels
+        losses = {name: column / n_labels for name, column in losses.items()}
+    return _Found(*counted, ranking, hits, losses, ends, errors, (float(span[0]), float(span[1])))
+
+
+def _clip(kind: np.dtype) -> tuple[float, float]:
+    """The errors of probabilities between which a logarithm is taken, by their type, as scikit-learn does."""
+    epsilon = float(np.finfo(kind if kind.kind == "f" else float).eps)
+    return epsilon, 1 - epsilon
+
+
+def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, Any, Any]:
+    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold if 0 does not."""
+    if not sparse.issparse(score):
+        return true, score, pred
+    score = without_zeros(score)
+    if pred is None:
+        if np.min(threshold) <= 0:
+            return true, score, None  # what is not stored is predicted
+        pred = predicted(score, threshold)
+    return sparse.csr_array(true), score, sparse.csr_array(pred)
 
 
 def sum_folds(

@@ -6,11 +6,15 @@ user declares one; a direction is never guessed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 INF = float("inf")
+#: Of more labels than this, measures at k are computed unasked: nobody reads label sets there.
+MANY_LABELS = 1000
+AT_K_NAME = re.compile(r"(precision|recall|ndcg|psp|psndcg)_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
 
 #: What is predicted of an instance: a set of labels, one label of several classes, or a set of classes of a hierarchy.
@@ -33,6 +37,7 @@ class Measure:
     summary: str  # the definition in a line
     kinds: tuple[str, ...]  # of LABEL_SETS, ONE_LABEL, CLASS_SETS: which predictions have it; hierarchical ones with a hierarchy
     convention: str = ""  # what the definition leaves open and is settled here
+    asked: tuple[str, ...] = ()  # of the kinds: where it is computed only if it is named
 
     @property
     def arrow(self) -> str:
@@ -42,17 +47,53 @@ class Measure:
 
 def _measures(
     family: str, source: str, rows: Iterable[tuple[str, Direction, float, float, str]], kinds: tuple[str, ...] = (LABEL_SETS,),
-    convention: str = "",
+    convention: str = "", asked: tuple[str, ...] = (),
 ) -> list[Measure]:
-    return [Measure(name, way, (low, high), family, source, text, kinds, convention) for name, way, low, high, text in rows]
+    rest = kinds, convention, asked
+    return [Measure(name, way, (low, high), family, source, text, *rest) for name, way, low, high, text in rows]
 
 
 _ALL = (LABEL_SETS, ONE_LABEL, CLASS_SETS)
+_FLAT = (ONE_LABEL, LABEL_SETS)
 _EMPTY = "two empty sets count 0 (sklearn) or 1 (mulan), one empty set 0"
 _CLASSES = "averages are over the classes that are true or predicted somewhere; what is never predicted has precision 0"
 
+#: Source and definition of measures whose names carry k.
+_AT_K = {
+    "precision": ("Jain et al. 2016", "mean share of the {k} labels with the highest scores that are true"),
+    "recall": ("Jain et al. 2016", "mean share of the true labels that are among the {k} with the highest scores"),
+    "ndcg": ("Järvelin & Kekäläinen 2002", "mean discounted gain of the {k} labels with the highest scores, of the best"),
+    "psp": ("Jain et al. 2016", "precision at {k} with true labels weighted by 1 / propensity, of the best"),
+    "psndcg": ("Jain et al. 2016", "nDCG at {k} with true labels weighted by 1 / propensity, of the best"),
+}
 
-MEASURES: Mapping[str, Measure] = {
+
+def _at_k(name: str, k: int) -> Measure:
+    source, text = _AT_K[name]
+    settled = "of equal scores the lower label comes first; a score of 0 is none, and misses fill up to k"
+    settled += "; the best that is possible is summed over instances, too" * name.startswith("ps")
+    return Measure(f"{name}_at_{k}", "max", (0, 1), "at-k", source, text.format(k=k), (LABEL_SETS,), settled, (LABEL_SETS,))
+
+
+class _Registry(dict[str, Measure]):
+    """Measures by name; those at any k are known, and the usual ones listed."""
+
+    def __missing__(self, name: object) -> Measure:
+        if isinstance(name, str) and (found := AT_K_NAME.fullmatch(name)):
+            return _at_k(found[1], int(found[2]))
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and AT_K_NAME.fullmatch(name) is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+MEASURES: Mapping[str, Measure] = _Registry({
     m.name: m
     for m in [
         *_measures("example", MADJAROV, [
@@ -90,10 +131,12 @@ MEASURES: Mapping[str, Measure] = {
         ]),
         *_measures("one-label", "Sokolova & Lapalme 2009", [
             ("top1_accuracy", "max", 0, 1, "share of instances whose class is predicted"),
+        ], (ONE_LABEL,), "of equal scores the first class is predicted"),
+        *_measures("one-label", "Sokolova & Lapalme 2009", [
             ("weighted_precision", "max", 0, 1, "mean over classes of each class's precision, weighted by its instances"),
             ("weighted_recall", "max", 0, 1, "mean over classes of each class's recall, weighted by its instances"),
             ("weighted_f1", "max", 0, 1, "mean over classes of each class's F1, weighted by its instances"),
-        ], (ONE_LABEL,), "of equal scores the first class is predicted"),
+        ], _FLAT, "of label sets, each label is a class", (LABEL_SETS,)),
         *_measures("one-label", "Brodersen et al. 2010", [
             ("balanced_accuracy", "max", 0, 1, "mean over the classes that occur of each class's recall"),
         ], (ONE_LABEL,), "not adjusted for chance"),
@@ -107,18 +150,42 @@ MEASURES: Mapping[str, Measure] = {
             ("top_k_accuracy_5", "max", 0, 1, "share of instances whose class is among the five with the highest scores"),
         ], (ONE_LABEL,), "of equal scores the first class comes first; absent with five classes or fewer"),
         *_measures("probability", "Good 1952", [
-            ("log_loss", "min", 0, INF, "mean of −log of the probability of the true class"),
-        ], (ONE_LABEL,), "probabilities are clipped to the epsilon of their type, as in scikit-learn"),
+            ("log_loss", "min", 0, INF, "mean of −log of the probability of the truth, of one label of the true class"),
+        ], _FLAT, "of label sets the mean over label cells; probabilities are clipped to the epsilon of their type, as in "
+        "scikit-learn", (LABEL_SETS,)),
         *_measures("probability", "Brier 1950", [
             ("brier_score", "min", 0, 1, "mean squared difference of probability and truth"),
-        ], (ONE_LABEL,), "the mean over classes, too: with more than two classes scikit-learn's score is C times as large"),
+        ], _FLAT, "the mean over classes or labels, too: with more than two classes scikit-learn's score is C times as large",
+        (LABEL_SETS,)),
         *_measures("probability", "Naeini et al. 2015", [
             ("ece_15", "min", 0, 1, "calibration error of the highest probability, over 15 bins of equal numbers"),
-        ], (ONE_LABEL,), "equal probabilities stay in one bin"),
+        ], _FLAT, "of label sets over all label cells; equal probabilities stay in one bin", (LABEL_SETS,)),
         *_measures("curve", "Fawcett 2006", [
             ("macro_auroc", "max", 0, 1, "mean over classes of the area under the ROC curve of one class against the rest"),
             ("weighted_auroc", "max", 0, 1, "the same, weighted by the instances of each class"),
-        ], (ONE_LABEL,), "of two classes the second; classes without instances, or with all, are left out; ties count half"),
+        ], _FLAT, "of two classes the second; classes or labels without instances, or with all, are left out; ties count half",
+        (LABEL_SETS,)),
+        *_measures("curve", "Fawcett 2006", [
+            ("micro_auroc", "max", 0, 1, "area under the ROC curve of all label cells together"),
+        ], (LABEL_SETS,), "ties count half", (LABEL_SETS,)),
+        *_measures("curve", "Davis & Goadrich 2006", [
+            ("macro_ap", "max", 0, 1, "mean over labels of average precision: the sum of precision × gain in recall"),
+            ("weighted_ap", "max", 0, 1, "the same, weighted by the instances of each label"),
+            ("micro_ap", "max", 0, 1, "average precision of all label cells together"),
+        ], (LABEL_SETS,), "labels without instances are left out; not interpolated, as in scikit-learn", (LABEL_SETS,)),
+        *_measures("curve", "Vens et al. 2008", [
+            ("auprc_curve", "max", 0, 1, "area under the precision-recall curve of all label cells together"),
+            ("auprc_mean", "max", 0, 1, "mean over labels of the area under their precision-recall curves"),
+            ("auprc_weighted", "max", 0, 1, "the same, weighted by the instances of each label"),
+        ], (LABEL_SETS,), "interpolated as Davis & Goadrich 2006 do; labels without instances are left out", (LABEL_SETS,)),
+        *_measures("further-label", "Sokolova & Lapalme 2009", [
+            ("macro_jaccard", "max", 0, 1, "mean over labels of the Jaccard index of true and predicted instances"),
+        ], (LABEL_SETS,), _EMPTY, (LABEL_SETS,)),
+        *_measures("further-label", "Gorodkin 2004", [
+            ("micro_matthews", "max", -1, 1, "correlation of truth and prediction over all label cells"),
+            ("macro_matthews", "max", -1, 1, "mean over labels of the correlation of truth and prediction"),
+        ], (LABEL_SETS,), "0 where truth or prediction is all one value", (LABEL_SETS,)),
+        *(_at_k(name, k) for name in _AT_K for k in (1, 3, 5)),
         *_measures("hierarchical-set", KOSMOPOULOS, [
             ("h_precision", "max", 0, 1, "precision of the class sets extended by their ancestors"),
             ("h_recall", "max", 0, 1, "recall of the class sets extended by their ancestors"),
@@ -156,7 +223,7 @@ MEASURES: Mapping[str, Measure] = {
             ("predict_time", "min", 0, INF, "seconds to predict"),
         ], _ALL),
     ]
-}
+})
 
 #: Named sets that are accepted beside single names of measures.
 SETS: Mapping[str, tuple[str, ...]] = {
@@ -168,6 +235,14 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "dependence": tuple(m.name for m in MEASURES.values() if m.family == "dependence"),
     "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
     "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical")),
+    "at_k": tuple(f"{name}_at_{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5)),
+    "xmc": tuple(f"{name}_at_{k}" for name in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5)),
+    "probabilistic": (
+        "log_loss", "brier_score", "ece_15",
+        *(f"{average}_{area}" for area in ("auroc", "ap") for average in ("macro", "weighted", "micro")),
+    ),
+    "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted"),
+    "single_label": tuple(m.name for m in MEASURES.values() if ONE_LABEL in m.kinds and CLASS_SETS not in m.kinds),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
     "one-label": ("top1_accuracy", "balanced_accuracy", "macro_f1", "matthews", "log_loss", "macro_auroc"),
     "class-sets": ("h_precision", "h_recall", "h_f1", "lca_f1", "mgia", "symmetric_difference_loss", "exact_match"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +46,16 @@ class ScoreCounts:
             found.append(_gridded(rows) if on_grid else rows)
         return cls(scores.shape[1], (_joined(found),), on_grid)
 
+    @classmethod
+    def of_entries(
+        cls, n_classes: int, classes: NDArray[np.int64], scores: NDArray[np.float64], positives: NDArray[np.int64],
+        negatives: NDArray[np.int64],
+    ) -> ScoreCounts:
+        """The counts of entries, each a class, a score, and how many positives and negatives have it."""
+        rows = _joined([(classes, scores + 0.0, positives, negatives)])
+        on_grid = len(rows[0]) > EXACT
+        return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
+
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
         on_grid = self.on_grid or other.on_grid
         sides = [part for side in (self, other) for part in (side._gridded_parts if on_grid else side.parts)]
@@ -69,24 +78,59 @@ class ScoreCounts:
         found = ScoreCounts(self.n_classes, (_joined(self.parts),), self.on_grid)
         return found if found.on_grid or len(found.parts[0][0]) <= EXACT else found._on_grid()
 
-    def by_class(self) -> list[_Rows]:
-        """The rows of each class."""
-        rows = self.whole.parts[0]
-        ends = np.searchsorted(rows[0], np.arange(self.n_classes + 1))
-        return [tuple(column[a:b] for column in rows) for a, b in pairwise(ends)]
+    def pooled(self) -> ScoreCounts:
+        """The counts of all classes as of one."""
+        classes, *rest = self.whole.parts[0]
+        return ScoreCounts(1, (_joined([(np.zeros_like(classes), *rest)]),), self.whole.on_grid)
+
+    def positives(self) -> NDArray[np.int64]:
+        """Positives of each class."""
+        classes, _, pos, _ = self.whole.parts[0]
+        return _by_class(classes, pos, self.n_classes)
 
     def auroc(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Area under the ROC curve of each class, and what it can be wrong by; NaN for a class without both kinds.
 
         It is the share of pairs of a positive and a negative in which the positive has the higher score, ties counting half.
         """
+        classes, _, pos, neg = self.whole.parts[0]
+        total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
+        below = np.cumsum(neg) - neg - (np.cumsum(others) - others)[classes]
+        pairs = total.astype(float) * others
+        known = pairs > 0
+        half = _by_class(classes, pos * neg, self.n_classes) / 2
+        found = np.full(self.n_classes, np.nan)
+        found[known] = (_by_class(classes, pos * below, self.n_classes) + half)[known] / pairs[known]
+        return found, np.where(known & self.whole.on_grid, half / np.maximum(pairs, 1), 0.0)
+
+    def average_precision(self, interpolated: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for a class without positives.
+
+        The sum over thresholds of precision times gain in recall, as in scikit-learn; `interpolated` between thresholds as Davis
+        & Goadrich 2006 do, negatives growing in proportion to positives.
+        """
+        classes, _, pos, neg = self.whole.parts[0]
+        total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
+        tp, fp = (np.cumsum(side)[classes] - np.cumsum(own) + own for side, own in ((total, pos), (others, neg)))
+        before_tp, before_fp = tp - pos, fp - neg
+        some = pos > 0
+        classes, pos, neg, tp, fp, before_tp, before_fp = (v[some] for v in (classes, pos, neg, tp, fp, before_tp, before_fp))
+        if interpolated:
+            slope = 1 + neg / pos
+            offset = before_fp - neg / pos * before_tp
+            grown = np.log((tp + fp) / np.maximum(before_tp + before_fp, 1))
+            area = pos / slope - np.where(before_tp + before_fp > 0, offset / slope**2 * grown, 0)
+        else:
+            area = pos * (tp / (tp + fp))
+        known = total > 0
         found, bounds = np.full(self.n_classes, np.nan), np.zeros(self.n_classes)
-        for c, (_, _, pos, neg) in enumerate(self.by_class()):
-            pairs = int(pos.sum()) * int(neg.sum())
-            if pairs:
-                below = np.cumsum(neg) - neg
-                found[c] = (int(pos @ below) + int(pos @ neg) / 2) / pairs
-                bounds[c] = int(pos @ neg) / 2 / pairs if self.whole.on_grid else 0.0
+        found[known] = _by_class(classes, area, self.n_classes)[known] / total[known]
+        if self.whole.on_grid:  # scores of one step may stand in any order
+            high = pos * (tp / (tp + before_fp))
+            first = before_tp + (0 if interpolated else 1)
+            low = pos * (first / np.maximum(first + fp, 1))
+            off = np.maximum(_by_class(classes, high - area, self.n_classes), _by_class(classes, area - low, self.n_classes))
+            bounds[known] = off[known] / total[known]
         return found, bounds
 
     def calibration_error(self, bins: int) -> float:
@@ -95,7 +139,7 @@ class ScoreCounts:
         Equal scores stay together in the bin of their middle, so that the order of instances leaves no trace. Each bin weighs by
         its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen & O'Connor 2015).
         """
-        _, score, pos, neg = self.by_class()[0]
+        _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
         at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * bins, bins - 1).astype(int)
         gap = np.bincount(at, pos - n * (_ungridded(score) if self.whole.on_grid else score), bins)
@@ -112,6 +156,12 @@ class ScoreCounts:
         kinds = (np.int64, np.float64, np.int64, np.int64)
         rows = tuple(np.array(column, kind) for column, kind in zip(parts["rows"], kinds, strict=True))
         return cls(parts["n_classes"], (rows,), parts["on_grid"])
+
+
+def _by_class(classes: NDArray[np.int64], values: NDArray[Any], n_classes: int) -> NDArray[Any]:
+    """The sum of the values of each class, whole numbers exactly; the classes ascend."""
+    ends = np.searchsorted(classes, np.arange(n_classes + 1))
+    return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
 def _rows(c: int, score: NDArray[np.float64], positive: NDArray[np.bool_]) -> _Rows:

@@ -35,7 +35,15 @@ def reached(scores: NDArray[Any], threshold: Any) -> NDArray[np.bool_]:
 
 
 def predicted(scores: Any, threshold: Any) -> sparse.csr_array:
-    """Where the scores reach the threshold, made some rows at a time: dense, it could be larger than sparse scores."""
+    """Where the scores reach the threshold, made some rows at a time: dense, it could be larger than sparse scores.
+
+    Of CSR without entries given twice only what is stored is looked at where 0 does not reach it.
+    """
+    if sparse.issparse(scores) and np.min(threshold) > 0:
+        cut = np.asarray(threshold, float)
+        high = reached(scores.data, cut if cut.ndim == 0 else cut[scores.indices])
+        start = np.append(0, np.cumsum(high))[scores.indptr]
+        return sparse.csr_array((np.ones(start[-1], bool), scores.indices[high], start), shape=scores.shape)
     blocks = (scores[i : i + 1024] for i in range(0, scores.shape[0], 1024))
     blocks = (b.toarray() if sparse.issparse(b) else b for b in blocks)
     return sparse.vstack([sparse.csr_array(reached(b, threshold)) for b in blocks], format="csr")

@@ -192,7 +192,7 @@ def read_run(
     if by_fold is not None:
         means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
         values |= {m: v for m, v in means.items() if math.isfinite(v)}
-        plain = plain.union(MEASURES.keys() & means) if not is_ours(run) else plain
+        plain = plain.union(m for m in means if m in MEASURES) if not is_ours(run) else plain
     if status == schema.COMPLETE and not is_ours(run) and set(wanted).isdisjoint(values):
         return "none of the measures"
     return Result(
@@ -247,7 +247,7 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
     for measure in schema.withdrawn(run.data.tags):
         values.pop(measure, None)
     # Beside our own metrics, somebody else's "accuracy" is another accuracy.
-    plain = set() if values else set(others).intersection(MEASURES)
+    plain = set() if values else {m for m in others if m in MEASURES}
     values |= {key: v for key, v in others.items() if key not in values and (key in plain or key not in MEASURES)}
     return values, plain, bad
 

@@ -1,0 +1,71 @@
+"""Evaluate data larger than memory, batch by batch."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mlflow_mleval.evaluation import Evaluation, evaluate, merge
+from mlflow_mleval.measures.propensities import Propensities
+
+
+def evaluate_batches(
+    batches: Iterable[Mapping[str, Any] | Sequence[Any]], *, progress: bool | None = None, **options: Any
+) -> Evaluation:
+    """Evaluate data larger than memory, batch by batch.
+
+    Parameters
+    ----------
+    batches : iterable of sequences or mappings
+        Each holds the arguments of `evaluate`: ``(y_true, y_score)``, ``(y_true, y_score, y_pred)``, or by name, with
+        ``folds`` if need be. Only one batch is held at a time.
+    progress : bool, optional
+        Show progress on standard error; by default where that is a terminal.
+    **options
+        Options of `evaluate` for all batches.
+
+    Returns
+    -------
+    Evaluation
+        Equal to the evaluation of the whole; without `instances`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate` and `merge`, with the number of the batch; no batch.
+
+    >>> evaluate_batches(([[1, 0]], [[score, 0.5]]) for score in (0.7, 0.4)).measures["one_error"]
+    0.5
+    """
+    if options.get("train_labels") is not None:
+        options["train_labels"] = Propensities.of(options["train_labels"])  # once
+    whole = None
+    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
+        positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
+        try:
+            part = evaluate(*positional, **named, **options, instances=False)
+            whole = part if whole is None else merge([whole, part])
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"batch {i}: {error}") from error
+    if whole is None:
+        raise ValueError("`batches` must yield at least one batch, got none. There is nothing to evaluate.")
+    return whole
+
+
+def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
+    """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
+    if not progress:
+        yield from batches
+        return
+    count = len(batches) if hasattr(batches, "__len__") else None
+    start = shown = time.monotonic()
+    for done, batch in enumerate(batches, 1):
+        yield batch
+        if time.monotonic() - shown > 0.1 or done == count:
+            shown = time.monotonic()
+            bar = f"[{'#' * (20 * done // count):20}] {done}/{count}" if count else f"{done}"
+            print(f"\r{bar} batches, {shown - start:.1f} s", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
