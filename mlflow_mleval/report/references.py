@@ -12,7 +12,7 @@ from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.measures.registry import MEASURES
 
 #: Letters of surnames that BibTeX writes in its own way.
-_LETTERS = {r"{\v{s}}": "š", r"{\i}": "ı", r"{\"u}": "ü"}
+_LETTERS = {r"{\v{s}}": "š", r"{\i}": "ı", r"{\"u}": "ü", r"{\"a}": "ä"}
 
 
 @dataclass(frozen=True)
