@@ -13,7 +13,8 @@ from mlflow_mleval import hotelling_pairs
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Repetitions that show what is asserted in seconds; the others run to see that they do.
-SIZES = {"over_datasets": 40, "over_folds": 20, "over_more_folds": 12, "over_instances": 20, "intervals": 60, "bayesian": 40,
+SIZES = {"over_datasets": 40, "verdicts": 12, "over_folds": 20, "over_more_folds": 12, "over_instances": 20,
+         "intervals": 60, "bayesian": 40,
          "over_several_datasets": 2, "unstable": 8, "next_dataset": 2}
 
 
