@@ -49,12 +49,14 @@ def test_the_table_says_who_is_ahead_where(run):
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_runs_that_a_later_one_replaces_are_named(run):
+def test_runs_that_a_later_one_replaces_and_repeats_are_named(run):
     for rows in ([[5, 1]], [[4, 2]]):
         mleval.log_profile(rows, method="BR", dataset="d", experiment_name="twice")
-    done = run("profile", "-n", "twice", "--output", "json")
-    (said,) = [text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later run" in text]
+    done = run("profile", "-n", "twice", "--duplicates", "latest", "--output", "json")
+    (said,) = [text for text in json.loads(done.stdout)["profiles"]["warnings"] if "a later one" in text]
     assert said.startswith("Left out: run BR on d")
+    done = run("profile", "-n", "twice", "--output", "json")
+    assert "Loss profiles are of the latest repeat only: BR on d." in json.loads(done.stdout)["profiles"]["warnings"]
 
 
 def test_json_holds_what_python_computes(run):

@@ -115,6 +115,8 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
         reasons = "; ".join(f"{some([name])}: {why}" for name, why in list(absent.items())[:3])
         raise NoRunsError(f"no run of the selection has a loss profile of {_WHAT[kind]} ({reasons}).")
     notes = list(study.notes)
+    if several := [f"{m} on {d}" for d, m in errors if (study.n_repeats.get((d, m), 1)) > 1]:
+        notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
     if pooled:
         notes.append(f"{len(pooled)} profiles are of all folds together, for a tag has no room for more ({some(pooled, 3)}).")
     return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
