@@ -30,6 +30,7 @@ _PUBLIC = {
     "evaluate": "evaluation",
     "evaluate_batches": "batches",
     "evaluate_hierarchical": "evaluation",
+    "evaluate_spark": "files.evaluate_spark",
     "merge": "evaluation",
     "Hierarchy": "measures.hierarchy",
     "calibrate_threshold": "measures.thresholds",
@@ -79,6 +80,7 @@ _ALSO = {
     "SurrogateStudy": "surrogate.surrogate_study",
     "Profiles": "analysis.loss_profiles",
     "profiles_of": "tracking.read_profiles",
+    "spark_instances": "files.evaluate_spark",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

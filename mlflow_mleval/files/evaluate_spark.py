@@ -1,0 +1,505 @@
+"""Evaluate a Spark DataFrame: each partition gives an Evaluation, and the executors merge them in a tree."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as parquet
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.measures.flat import Conventions
+from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.naming import quoted
+from mlflow_mleval.validation import unique_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_CELLS = 1 << 19  # cells of a matrix that are evaluated together
+_PART = "number int, part binary, kind string, error string"
+_PREFIXES = {"y_true": ("true_", "y_true_"), "y_score": ("score_", "y_score_"), "y_pred": ("pred_", "y_pred_")}
+_ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
+#: How an input lies in the DataFrame: a column for each label, an array of numbers, a list of classes, a list of pairs of class
+#: and score, or one class.
+_COLUMNS, _ARRAY, _CLASSES, _PAIRS, _CLASS = "columns", "array", "classes", "pairs", "class"
+
+
+class _BadRow(ValueError):
+    """A row that cannot be evaluated, whatever the others are."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What stands in which column, and how it is evaluated; each task gets it."""
+
+    inputs: Mapping[str, tuple[str, tuple[str, ...]]]  # of y_true, y_score, y_pred: how it lies there, and in which columns
+    fold: str | None
+    names: tuple[Hashable, ...] | None
+    options: Mapping[str, Any]
+    hierarchy: Any = None  # a Hierarchy, or Spark's broadcast of one
+    carried: tuple[str, ...] = ()  # further columns, for the table of instances
+    position: dict[Hashable, int] = field(default_factory=dict, init=False)
+
+    def evaluate(self, batch: pa.RecordBatch, instances: bool = False) -> Evaluation:
+        """The Evaluation of some rows."""
+        given, place = {}, 0
+        for name, (kind, columns) in self.inputs.items():
+            given[name] = self._read(name, kind, batch.columns[place : place + len(columns)], columns)
+            place += len(columns)
+        if self.fold is not None:
+            given["folds"] = _known(batch.columns[place], self.fold).to_pylist()
+        h = getattr(self.hierarchy, "value", self.hierarchy)
+        if self.names is None and self.inputs["y_true"][0] == _CLASSES:
+            sets = {"true_sets": given.pop("y_true"), "pred_sets": given.pop("y_pred")}
+            return evaluate_hierarchical(**sets, h=h, **given, **self.options, instances=instances)
+        return evaluate(**given, **self.options, label_names=self.names, hierarchy=h, instances=instances)
+
+    def _read(self, name: str, kind: str, arrays: list[pa.Array], columns: tuple[str, ...]) -> Any:
+        """One argument of `evaluate`."""
+        arrays = [_known(array, column) for array, column in zip(arrays, columns, strict=True)]
+        if kind == _CLASS:
+            self._places(arrays[0], columns[0])
+            return np.array(arrays[0].to_pylist())
+        if kind in (_COLUMNS, _ARRAY):
+            parts = [array.to_numpy(zero_copy_only=False) for array in arrays] if kind == _COLUMNS else []
+            matrix = np.column_stack(parts) if parts else _rows_of(arrays[0], columns[0], self.names)
+            wrong = ~np.isfinite(matrix) if name == "y_score" else (matrix != 0) & (matrix != 1)
+            if wrong.any():
+                row, place = np.argwhere(wrong)[0]
+                where = f"column {quoted(columns[place if kind == _COLUMNS else 0])}"
+                where += "" if kind == _COLUMNS else f", element {place}"
+                raise _BadRow(f"{where}: {matrix[row, place]} is not {'a finite number' if name == 'y_score' else '0 or 1'}")
+            return matrix[:, 0] if name == "y_score" and len(columns) == 1 and self._binary_class(kind) else matrix
+        inner = arrays[0].flatten()
+        data: NDArray[Any] = np.ones(len(inner), bool)
+        if kind == _PAIRS:
+            inner, scores = inner.flatten()
+            data = _known(scores, columns[0]).to_numpy(zero_copy_only=False)
+            if not np.isfinite(data).all():
+                raise _BadRow(f"column {quoted(columns[0])}: {data[~np.isfinite(data)][0]} is not a finite number")
+        places = self._places(_known(inner, columns[0]), columns[0])
+        ends = np.concatenate([[0], np.cumsum(pc.list_value_length(arrays[0]).to_numpy(zero_copy_only=False))])
+        found = sparse.csr_array((data, places, ends), shape=(len(arrays[0]), len(self.position)))
+        if kind == _PAIRS and not found.has_canonical_format:
+            entries = found.nnz
+            found.sum_duplicates()
+            if found.nnz < entries:
+                raise _BadRow(f"column {quoted(columns[0])}: a class has two scores")
+        elif not found.has_canonical_format:
+            found.sum_duplicates()  # a class that is named twice counts once
+        return found
+
+    def _binary_class(self, kind: str) -> bool:
+        return kind == _COLUMNS and self.inputs["y_true"][0] == _CLASS
+
+    def _places(self, values: pa.Array, column: str) -> NDArray[np.int64]:
+        """The position of each class among the names."""
+        if not self.position:
+            names = getattr(self.hierarchy, "value", self.hierarchy).nodes if self.names is None else self.names
+            self.position.update({name: i for i, name in enumerate(names)})
+        codes, found = pd.factorize(values.to_numpy(zero_copy_only=False))
+        places = np.array([self.position.get(value, -1) for value in found.tolist()], np.int64)
+        if (places < 0).any():
+            unknown = found[int((places < 0).argmax())]
+            raise _BadRow(f"column {quoted(column)}: {quoted(str(unknown))} is none of the {len(self.position)} classes")
+        return places[codes]
+
+    def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows that are evaluated together, so that memory does not grow with the number of labels."""
+        width = len(self.names) if self.names is not None else 64
+        step = max(1, _CELLS // width)
+        for batch in batches:
+            yield from (batch.slice(start, step) for start in range(0, len(batch), step))
+
+
+def evaluate_spark(
+    df: DataFrame, truth: str | Sequence[str], scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None, *, folds: str | None = None, hierarchy: Hierarchy | None = None,
+    label_names: Sequence[Hashable] | None = None, threshold: ArrayLike = 0.5, conventions: Conventions = "sklearn",
+    instances: str | None = None, cluster: str | None = None, **hierarchy_options: Any,
+) -> Evaluation:
+    """Evaluate a Spark DataFrame where its rows are: only sums travel, and they are merged on the executors.
+
+    Needs the extra ``spark``, and this package on every executor. Lost executors and tasks are Spark's business: what they had
+    done is done again. Spark hands over `spark.sql.execution.arrow.maxRecordsPerBatch` rows at a time; lower it where a row is
+    very wide.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        One row an instance.
+    truth : str or sequence of str
+        Label columns of 0 and 1, in a list; or one column: an array of 0 and 1, a vector of Spark ML, a list of classes, or one
+        class of several. Arrays of text are lists of classes, and so are arrays of whole numbers where scores are pairs.
+    scores : str or sequence of str, optional
+        Label columns of finite numbers; or one array or vector of them, a map from class to score, or an array of pairs of
+        class and score. A class without a score has 0.
+    predictions : str or sequence of str, optional
+        As `truth`.
+    folds : str, optional
+        Column of the fold.
+    hierarchy : Hierarchy, optional
+        Adds the hierarchical measures. Lists of classes without `label_names` are evaluated as by `evaluate_hierarchical`.
+    label_names : sequence, optional
+        The labels, in the order of columns or elements. Default: the label columns' names without ``true_``, or numbers; lists of
+        classes with scores have those of the hierarchy. One class of several and lists of classes without hierarchy need it.
+    threshold, conventions
+        As for `evaluate`.
+    instances : str, optional
+        Write the table of instances to this path as parquet, from the executors; see `spark_instances`.
+    cluster : str, optional
+        Column to keep in that table: which instances belong together.
+    **hierarchy_options
+        As for `evaluate`.
+
+    Returns
+    -------
+    Evaluation
+        Equal to that of `evaluate` on the same rows to the last bit, in whatever partitions and order they come; without
+        `instances`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate`; a row that cannot be evaluated is named with its file and row group, where it was read from parquet.
+    ImportError
+        Without pyspark.
+
+    >>> ev = evaluate_spark(df, truth=["true_a", "true_b"], scores=["score_a", "score_b"])  # doctest: +SKIP
+    """
+    if cluster is not None and instances is None:
+        raise ValueError(f"`cluster` must go with `instances`, got {cluster!r} alone. Say where the table of instances goes.")
+    options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
+    layout, columns = _layout(df, truth, scores, predictions, folds, hierarchy, label_names, options)
+    parts = df.select(*columns).mapInArrow(partial(_evaluate_partition, layout=layout), _PART)
+    # Where a part goes depends on the number of its partition alone: of parts placed by their content or in turn, Spark could
+    # lose one and count another twice when it repeats a task whose rows come in another order. The number of tasks is Spark's
+    # choice, by the size of the parts.
+    merged = parts.hint("rebalance", "number").mapInArrow(_merge_parts, _PART).repartition(1).mapInArrow(_merge_parts, _PART)
+    found = merged.collect()
+    if not found:
+        raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
+    row = found[0]
+    if row.error is not None:
+        where = _place_of_bad_row(df, columns, layout) if row.kind == _BadRow.__name__ else None
+        raise (TypeError if row.kind == "TypeError" else ValueError)(where or f"partition {row.number}: {row.error.rstrip('.')}.")
+    if instances is not None:
+        spark_instances(
+            df, truth, scores, predictions, folds=folds, hierarchy=hierarchy, label_names=label_names, cluster=cluster, **options
+        ).write.parquet(instances)
+    return replace(_unpacked(row.part), taxonomy=hierarchy)
+
+
+def spark_instances(
+    df: DataFrame, truth: str | Sequence[str], scores: str | Sequence[str] | None = None,
+    predictions: str | Sequence[str] | None = None, *, folds: str | None = None, hierarchy: Hierarchy | None = None,
+    label_names: Sequence[Hashable] | None = None, threshold: ArrayLike = 0.5, conventions: Conventions = "sklearn",
+    cluster: str | None = None, **hierarchy_options: Any,
+) -> DataFrame:
+    """The measures of each instance as a Spark DataFrame, which is computed when it is used.
+
+    The arguments are those of `evaluate_spark`. The columns are those of `Evaluation.instances`, and `cluster`. A column that
+    some rows do not give, such as the soft losses of scores outside [0, 1], is null there.
+
+    >>> spark_instances(df, ["true_a"], ["score_a"], cluster="passage").write.parquet("instances")  # doctest: +SKIP
+    """
+    options = {"threshold": threshold, "conventions": conventions, **hierarchy_options}
+    layout, columns = _layout(df, truth, scores, predictions, folds, hierarchy, label_names, options)
+    if cluster is not None:
+        layout, columns = replace(layout, carried=(cluster,)), [*columns, _column(df, cluster, "cluster")]
+    selected = df.select(*columns)
+    kinds = selected.limit(1).mapInArrow(partial(_instance_kinds, layout=layout), "name string, kind string").collect()
+    if not kinds:
+        raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
+    types = {"f": "double", "i": "bigint", "u": "bigint", "b": "boolean"}
+    fields = {row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString() for row in kinds}
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
+    return selected.mapInArrow(partial(_instance_table, layout=layout, columns=tuple(fields)), schema)
+
+
+# ---- on the executors ------------------------------------------------------------------------------------------------
+
+
+def _evaluate_partition(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+    """One part, or one error; nothing of an empty partition."""
+    from pyspark import TaskContext
+
+    number, whole = TaskContext.get().partitionId(), None
+    try:
+        for piece in layout.pieces(batches):
+            part = layout.evaluate(piece)
+            whole = part if whole is None else merge([whole, part])
+    except (ValueError, TypeError) as error:
+        yield _part(number, error=error)
+    else:
+        if whole is not None:
+            yield _part(number, whole)
+
+
+def _merge_parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One part of several, held one at a time; of errors the one of the first partition."""
+    whole, number, failed = None, -1, None
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        if row["error"] is not None:
+            failed = row if failed is None or row["number"] < failed["number"] else failed
+        elif failed is None:
+            part = _unpacked(row["part"])
+            try:
+                whole, number = (part if whole is None else merge([whole, part])), max(number, row["number"])
+            except ValueError as error:
+                failed = {"number": row["number"], "part": None, "kind": "ValueError", "error": str(error)}
+    if failed is not None:
+        yield _batch(failed)
+    elif whole is not None:
+        yield _part(number, whole)
+
+
+def _part(number: int, whole: Evaluation | None = None, error: Exception | None = None) -> pa.RecordBatch:
+    packed = None if whole is None else zlib.compress(json.dumps(whole.to_dict()).encode(), 1)
+    kind = None if error is None else "TypeError" if isinstance(error, TypeError) else type(error).__name__
+    return _batch({"number": number, "part": packed, "kind": kind, "error": error and str(error)})
+
+
+def _batch(row: Mapping[str, Any]) -> pa.RecordBatch:
+    types = [("number", pa.int32()), ("part", pa.binary()), ("kind", pa.string()), ("error", pa.string())]
+    return pa.RecordBatch.from_pylist([row], pa.schema(types))
+
+
+def _unpacked(part: bytes) -> Evaluation:
+    return Evaluation.from_dict(json.loads(zlib.decompress(part)))
+
+
+def _instance_kinds(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+    """The columns of the table of instances, and the kind of each as NumPy tells it."""
+    for batch in batches:
+        if len(batch):
+            table = layout.evaluate(batch, instances=True).instances
+            kinds = {name: dtype.kind for name, dtype in table.dtypes.items()}
+            if "fold" in kinds:
+                kinds = {layout.fold: "O", **{name: kind for name, kind in kinds.items() if name != "fold"}}
+            if layout.inputs["y_true"][0] != _CLASS and "y_score" in layout.inputs:
+                kinds |= {"soft_hamming_loss": "f", "soft_subset_loss": "f"}
+            kinds |= dict.fromkeys(layout.carried, "O")
+            yield pa.RecordBatch.from_pydict({"name": list(kinds), "kind": list(kinds.values())})
+
+
+def _instance_table(batches: Iterator[pa.RecordBatch], layout: _Layout, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The table of instances, some rows at a time."""
+    for piece in layout.pieces(batches):
+        table = layout.evaluate(piece, instances=True).instances
+        found = {}
+        for name in columns:
+            if name in layout.carried or name == layout.fold:
+                found[name] = piece.column(piece.schema.get_field_index(name))
+            elif name in table:
+                found[name] = pa.array(table[name], from_pandas=True)
+            else:
+                found[name] = pa.nulls(len(piece), pa.float64())
+        yield pa.RecordBatch.from_pydict(found)
+
+
+def _find_bad_row(batches: Iterator[pa.RecordBatch], layout: _Layout) -> Iterator[pa.RecordBatch]:
+    """Where the first row lies that cannot be evaluated; the last two columns are its file and its number there."""
+    for piece in layout.pieces(batches):
+        if _fails(layout, piece) is None:
+            continue
+        while len(piece) > 1:
+            half = piece.slice(0, len(piece) // 2)
+            piece = half if _fails(layout, half) else piece.slice(len(piece) // 2)
+        file, row = (piece.columns[i][0].as_py() for i in (-2, -1))
+        group = _row_group(file, row)
+        place = f"row {row + 1}" if group is None else f"row group {group}, row {row + 1}"
+        name = unquote(urlsplit(file).path).rpartition("/")[2]
+        yield pa.RecordBatch.from_pydict({"text": [f"{name}, {place}, {_fails(layout, piece)}. Mend the row, or leave it out."]})
+        return
+
+
+def _fails(layout: _Layout, piece: pa.RecordBatch) -> str | None:
+    try:
+        layout.evaluate(piece)
+    except _BadRow as error:
+        return str(error)
+    return None
+
+
+def _row_group(file: str, row: int) -> int | None:
+    """The row group of a row of a parquet file, from 0; None where Arrow does not reach the file."""
+    try:
+        system, path = pa.fs.FileSystem.from_uri(file)
+        found = parquet.read_metadata(path, filesystem=system)
+    except (OSError, pa.ArrowException):
+        return None
+    ends = np.cumsum([found.row_group(i).num_rows for i in range(found.num_row_groups)])
+    return int(np.searchsorted(ends, row, side="right"))
+
+
+def _known(array: pa.Array, column: str) -> pa.Array:
+    """The array, if nothing is missing."""
+    if array.null_count:
+        raise _BadRow(f"column {quoted(column)}: the value is missing")
+    return array
+
+
+def _rows_of(array: pa.Array, column: str, names: Sequence[Hashable] | None) -> NDArray[Any]:
+    """A matrix of lists of one length."""
+    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
+    width = int(lengths[0]) if names is None else len(names)
+    if (odd := lengths[lengths != width]).size:
+        raise _BadRow(f"column {quoted(column)}: {odd[0]} elements instead of {width}")
+    return _known(array.flatten(), column).to_numpy(zero_copy_only=False).reshape(len(array), width)
+
+
+# ---- on the driver ---------------------------------------------------------------------------------------------------
+
+
+def _layout(
+    df: DataFrame, truth: Any, scores: Any, predictions: Any, folds: str | None, hierarchy: Hierarchy | None,
+    label_names: Sequence[Hashable] | None, options: dict[str, Any],
+) -> tuple[_Layout, list[Column]]:
+    """What stands where, and the columns to select in that order."""
+    given = {"y_true": truth, "y_score": scores, "y_pred": predictions}
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) < 2 or "y_true" not in given:
+        raise ValueError("`scores` or `predictions` must be given with `truth`. Name the columns that hold them.")
+    pairs = scores is not None and _kind(df, "y_score", scores, False) == _PAIRS
+    inputs = {name: (_kind(df, name, value, pairs), _listed(value)) for name, value in given.items()}
+    kinds = {name: kind for name, (kind, _) in inputs.items()}
+    _check_kinds(kinds)
+    names = None if label_names is None else unique_names(label_names, "label_names", len(label_names), "labels")
+    if names is None:
+        names = _own_names(inputs, hierarchy)
+    elif kinds["y_true"] == _COLUMNS and len(names) != len(inputs["y_true"][1]):
+        unique_names(names, "label_names", len(inputs["y_true"][1]), "labels")
+    if names is None and kinds["y_true"] == _CLASSES:
+        if options.pop("threshold") != 0.5 or options.pop("conventions") != "sklearn":
+            raise ValueError("`threshold` and `conventions` must be left out for class sets of a hierarchy. They need neither.")
+    elif isinstance(options["threshold"], (np.ndarray, list)):
+        options["threshold"] = tuple(np.asarray(options["threshold"], float).tolist())
+    columns = [_column(df, c, _ARGUMENTS[name]) for name, (_, listed) in inputs.items() for c in listed]
+    if folds is not None:
+        kind = _type(df, folds, "folds").typeName()
+        if kind not in ("byte", "short", "integer", "long", "string", "boolean"):
+            raise TypeError(f"`folds` must name a column of whole numbers or text, got {kind} in {folds!r}. Cast it.")
+        columns.append(_column(df, folds, "folds"))
+    shared = hierarchy
+    if hierarchy is not None and not type(df).__module__.startswith("pyspark.sql.connect"):
+        shared = df.sparkSession.sparkContext.broadcast(hierarchy)  # Spark Connect has none and sends it with each task
+    return _Layout(inputs, folds, names, options, shared), columns
+
+
+def _listed(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _type(df: DataFrame, column: str, argument: str) -> Any:
+    if column not in df.columns:
+        shown = ", ".join(map(repr, df.columns[:8])) + (" …" if len(df.columns) > 8 else "")
+        raise ValueError(f"`{argument}` must name columns of `df` ({shown}), got {column!r}.")
+    return df.schema[column].dataType
+
+
+def _kind(df: DataFrame, name: str, value: Any, pairs: bool) -> str:
+    """How an input lies in the DataFrame."""
+    listed, argument = _listed(value), _ARGUMENTS[name]
+    if not listed:
+        raise ValueError(f"`{argument}` must name at least one column, got none.")
+    types = [_type(df, column, argument) for column in listed]
+    kind, inner = types[0].typeName(), getattr(types[0], "elementType", None)
+    if len(listed) == 1 and (kind in ("array", "map") or kind == "vectorudt"):
+        if kind == "map" or (inner is not None and inner.typeName() == "struct"):
+            if name != "y_score":
+                found = f"{types[0].simpleString()} in {listed[0]!r}"
+                raise TypeError(f"`{argument}` must be labels or lists of classes, got {found}. Only scores are pairs.")
+            return _PAIRS
+        text = inner is not None and inner.typeName() == "string"
+        return _CLASSES if text or (pairs and name != "y_score") else _ARRAY
+    if isinstance(value, str) and name != "y_score":
+        return _CLASS
+    numbers = ("byte", "short", "integer", "long", "float", "double", "decimal", "boolean")
+    for column, found in zip(listed, types, strict=True):
+        if found.typeName() not in numbers:
+            raise TypeError(f"`{argument}` must name columns of numbers, got {found.simpleString()} in {column!r}.")
+    return _COLUMNS
+
+
+def _check_kinds(kinds: Mapping[str, str]) -> None:
+    """Raise where truth, scores and predictions cannot be of the same labels."""
+    fits = {
+        _COLUMNS: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}), _ARRAY: ({_COLUMNS, _ARRAY}, {_COLUMNS, _ARRAY}),
+        _CLASSES: ({_PAIRS, _ARRAY, _COLUMNS}, {_CLASSES}), _CLASS: ({_COLUMNS, _ARRAY}, {_CLASS}),
+    }[kinds["y_true"]]  # fmt: skip
+    for name, allowed in zip(("y_score", "y_pred"), fits, strict=True):
+        if name in kinds and kinds[name] not in allowed:
+            raise ValueError(
+                f"`{_ARGUMENTS[name]}` must fit `truth`, got {kinds[name]} where `truth` is {kinds['y_true']}. "
+                "Both hold label columns or arrays of them, lists of classes, or one class."
+            )
+
+
+def _own_names(inputs: Mapping[str, tuple[str, tuple[str, ...]]], hierarchy: Hierarchy | None) -> tuple[Hashable, ...] | None:
+    """The labels as the columns name them, or the classes of the hierarchy; None where arrays or the hierarchy tell them."""
+    told = {name: _labels(name, columns) for name, (kind, columns) in inputs.items() if kind == _COLUMNS}
+    kind, columns = inputs["y_true"]
+    if kind == _COLUMNS:
+        known = [labels for labels in told.values() if labels is not None]
+        if told["y_true"] is not None and any(labels != told["y_true"] for labels in known):
+            got = " and ".join(map(str, dict.fromkeys(known)))
+            raise ValueError(f"`truth`, `scores` and `predictions` must name the labels in one order, got {got}. Reorder them.")
+        return told["y_true"] or columns
+    if kind == _CLASS:
+        if (labels := told.get("y_score")) is None:
+            raise ValueError("`label_names` must be given for one class of several. Name the classes in the order of the scores.")
+        return labels
+    if kind == _CLASSES and hierarchy is None:
+        raise ValueError("`label_names` must be given for lists of classes, or a `hierarchy` that has them. Name all classes.")
+    return tuple(hierarchy.nodes) if kind == _CLASSES and "y_score" in inputs else None
+
+
+def _labels(name: str, columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The labels of columns that are named as in files of predictions; None of others."""
+    for prefix in _PREFIXES[name]:
+        if all(column.startswith(prefix) and column != prefix for column in columns):
+            return tuple(column.removeprefix(prefix) for column in columns)
+    return None
+
+
+def _column(df: DataFrame, name: str, argument: str) -> Column:
+    """The column, in a type that Arrow knows."""
+    from pyspark.sql import functions as f
+
+    kind = _type(df, name, argument).typeName()
+    column = f.col("`{}`".format(name.replace("`", "``")))
+    if kind == "vectorudt":
+        from pyspark.ml.functions import vector_to_array
+
+        return vector_to_array(column).alias(name)
+    if kind == "map":
+        return f.map_entries(column).alias(name)
+    return column.cast("double").alias(name) if kind == "decimal" else column
+
+
+def _place_of_bad_row(df: DataFrame, columns: list[Column], layout: _Layout) -> str | None:
+    """The first row that cannot be evaluated, by its file and row group; None where Spark does not know where rows come from."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    if not df.inputFiles():
+        return None
+    try:
+        located = df.select(*columns, f.col("_metadata.file_path").alias("file"), f.col("_metadata.row_index").alias("row"))
+        row = located.mapInArrow(partial(_find_bad_row, layout=layout), "text string").first()
+    except AnalysisException:  # no parquet, or a join or an aggregation since
+        return None
+    return row and row.text

@@ -1,0 +1,72 @@
+"""A standalone Spark cluster on this machine: a master and workers as processes of pyspark's own classes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+class Cluster:
+    """A master and workers of one core each; those still alive end with the block."""
+
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "600m"):
+        self._folder, self._count, self._memory = folder, workers, memory
+
+    def __enter__(self) -> "Cluster":
+        self.master = self._start("master", "--port", "0")
+        try:
+            self.url = self._wait("master", r"Starting Spark master at (spark://\S+)")
+            self.workers = [self._start(f"worker{i}", self.url, "-c", "1", "-m", self._memory) for i in range(self._count)]
+            for i in range(self._count):
+                self._wait(f"worker{i}", "(Successfully registered)")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        for process in [*getattr(self, "workers", ()), self.master]:
+            self.kill(process)
+
+    def kill(self, process: subprocess.Popen) -> None:
+        """End one of them at once, with the executors that it started."""
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+    def session(self, **options: str):
+        """A session on it; the driver has 450 MB."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(self.url).appName("mleval")
+        own = {"spark.ui.enabled": "false", "spark.driver.memory": "450m", "spark.driver.host": "127.0.0.1",
+               "spark.executor.memory": "512m", "spark.ui.showConsoleProgress": "false", "spark.network.timeout": "60s",
+               "spark.sql.warehouse.dir": str(self._folder / "warehouse")}  # fmt: skip
+        for name, value in {**own, **options}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        return session
+
+    def _start(self, name: str, *arguments: str) -> subprocess.Popen:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        kind = "master.Master" if name == "master" else "worker.Worker"
+        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0",
+                   *(["--work-dir", str(self._folder / name)] if name != "master" else []), *arguments]  # fmt: skip
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_LOCAL_IP": "127.0.0.1",
+                       "PYSPARK_PYTHON": sys.executable}  # fmt: skip
+        with open(self._folder / f"{name}.log", "wb") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+
+    def _wait(self, name: str, pattern: str, seconds: int = 60) -> str:
+        deadline, path = time.monotonic() + seconds, self._folder / f"{name}.log"
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, path.read_text(errors="replace")):
+                return found[1]
+            time.sleep(0.1)
+        raise RuntimeError(f"{name} did not start:\n{path.read_text(errors='replace')[-2000:]}")

@@ -1,0 +1,164 @@
+"""A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions are and whoever dies."""
+
+import shutil
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
+import pytest
+from spark_cluster import Cluster
+
+import mlflow_mleval as mleval
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java", allow_module_level=True)
+pytestmark = pytest.mark.server
+
+LABELS = list("abcd")
+TRUE, SCORE = [f"true_{c}" for c in LABELS], [f"score_{c}" for c in LABELS]
+TREE = mleval.Hierarchy([("top", "a"), ("top", "b"), ("a", "c"), ("b", "d")])
+N = 1200
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def spark(cluster):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = cluster.session()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Instances of which nearly all are in one fold."""
+    rng = np.random.default_rng(7)
+    true, score = rng.random((N, 4)) < 0.3, rng.random((N, 4))
+    table = pd.DataFrame(true.astype(int), columns=TRUE).join(pd.DataFrame(score, columns=SCORE))
+    return table.assign(fold=np.where(np.arange(N) < 20, "small", "large"), passage=np.arange(N) // 5)
+
+
+@pytest.fixture(scope="module")
+def folder(table, tmp_path_factory):
+    """Four files of parquet, one without a row."""
+    path = tmp_path_factory.mktemp("data")
+    for i, part in enumerate((table[:500], table[500:500], table[500:510], table[510:])):
+        part.to_parquet(path / f"part-{i}.parquet", row_group_size=100, index=False)
+    return path
+
+
+def expected(table, **options):
+    return mleval.evaluate(table[TRUE].to_numpy(), table[SCORE].to_numpy(), label_names=LABELS, **options)
+
+
+def assert_same(found, wanted) -> None:
+    """Bit for bit."""
+    assert found.measures == wanted.measures and found.absent == wanted.absent and found.warnings == wanted.warnings
+    assert found.folds.equals(wanted.folds) and found.fold_sizes.equals(wanted.fold_sizes) and found.labels.equals(wanted.labels)
+    assert found.truth_digest == wanted.truth_digest and found.hierarchy == wanted.hierarchy
+    assert (found.label_names, found.inputs, found.threshold) == (wanted.label_names, wanted.inputs, wanted.threshold)
+    if wanted.kind != "one label":
+        kind = "soft" if "y_score" in wanted.inputs else "hard"
+        assert found.profile(kind=kind).losses.tolist() == wanted.profile(kind=kind).losses.tolist()
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_any_partitions_and_order_give_the_evaluation_of_one_machine(spark, folder, table, mixed):
+    df = spark.read.parquet(str(folder))
+    df = df.repartition(5, "score_a").sortWithinPartitions("score_b") if mixed else df
+    found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", hierarchy=TREE)
+    assert_same(found, expected(table, folds=table["fold"], hierarchy=TREE))
+    assert found.taxonomy is TREE and found.fold_sizes.tolist() == [N - 20, 20]
+
+
+def test_lists_and_arrays_and_vectors_are_the_same_labels(spark, table):
+    from pyspark.ml.functions import array_to_vector
+    from pyspark.sql import functions as f
+
+    df = spark.createDataFrame(table[:60]).coalesce(1).select(
+        f.array(*TRUE).alias("truth"),
+        array_to_vector(f.array(*SCORE)).alias("vector"),
+        f.filter(f.array(*(f.when(f.col(f"true_{c}") == 1, c) for c in LABELS)), f.isnotnull).alias("classes"),
+        f.map_from_arrays(f.array(*map(f.lit, LABELS)), f.array(*SCORE)).alias("scores"),
+    )
+    wanted = expected(table[:60])
+    assert_same(mleval.evaluate_spark(df, "truth", "vector", label_names=LABELS), wanted)
+    assert_same(mleval.evaluate_spark(df, "classes", "scores", label_names=LABELS), wanted)
+    sets = [[c for c, one in zip(LABELS, row, strict=True) if one] for row in table.loc[:59, TRUE].to_numpy()]
+    moved = df.withColumn("guess", f.expr("if(size(classes) > 1, slice(classes, 1, 1), array('d'))"))
+    guess = [row[:1] if len(row) > 1 else ["d"] for row in sets]
+    found = mleval.evaluate_spark(moved, "classes", predictions="guess", hierarchy=TREE)
+    assert_same(found, mleval.evaluate_hierarchical(sets, guess, TREE))
+
+
+def test_one_label_of_several_classes(spark, table):
+    part = table[:80].assign(true=[LABELS[i] for i in np.arange(80) % 4])
+    scores = part[SCORE].div(part[SCORE].sum(axis=1), axis=0)
+    part[SCORE] = scores
+    df = spark.createDataFrame(part).repartition(2)
+    found = mleval.evaluate_spark(df, "true", SCORE, folds="fold")
+    assert_same(found, mleval.evaluate(part["true"].to_numpy(), scores.to_numpy(), label_names=LABELS, folds=part["fold"]))
+
+
+def test_a_bad_row_is_named_with_its_file_and_row_group(spark, table, tmp_path):
+    for i, part in enumerate((table[:500], table[500:])):
+        part = part.reset_index(drop=True)
+        part.loc[i * 333, "true_c"] = 7 if i else part.loc[0, "true_c"]
+        part.to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=100)
+    df = spark.read.parquet(str(tmp_path))
+    with pytest.raises(ValueError) as raised:
+        mleval.evaluate_spark(df, TRUE, SCORE)
+    text = "part-1.parquet, row group 3, row 334, column 'true_c': 7 is not 0 or 1. Mend the row, or leave it out."
+    assert str(raised.value) == text
+    with pytest.raises(ValueError, match=r"^partition \d+: column 'true_c': 7 is not 0 or 1\.$"):
+        mleval.evaluate_spark(df.groupBy(*TRUE).avg(*SCORE).toDF(*TRUE, *SCORE), TRUE, SCORE)
+    with pytest.raises(TypeError, match="`folds` must name a column of whole numbers or text, got double in 'score_a'"):
+        mleval.evaluate_spark(df, TRUE, SCORE, folds="score_a")
+    with pytest.raises(ValueError, match="must name the labels in one order"):
+        mleval.evaluate_spark(df, TRUE, SCORE[::-1])
+    with pytest.raises(ValueError, match="`scores` must name columns of `df` .*, got 'nothing'"):
+        mleval.evaluate_spark(df, TRUE, ["nothing"])
+    with pytest.raises(ValueError, match="`label_names` must be given for one class of several"):
+        mleval.evaluate_spark(df, "fold", predictions="fold")
+    with pytest.raises(ValueError, match="`cluster` must go with `instances`"):
+        mleval.evaluate_spark(df, TRUE, SCORE, cluster="passage")
+    with pytest.raises(ValueError, match="`df` must have at least one row"):
+        mleval.evaluate_spark(df.limit(0), TRUE, SCORE)
+
+
+def test_the_table_of_instances_stays_with_spark(spark, folder, table, tmp_path):
+    path = str(tmp_path / "instances")
+    df = spark.read.parquet(str(folder)).where("passage < 100")
+    found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", cluster="passage", instances=path)
+    assert found.instances is None
+    rows = parquet.read_table(path).to_pandas().sort_values(["passage", "soft_hamming_loss"]).reset_index(drop=True)
+    wanted = expected(table[:500], folds=table["fold"][:500]).instances.assign(passage=table["passage"][:500])
+    wanted = wanted.sort_values(["passage", "soft_hamming_loss"]).reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows, wanted, check_dtype=False, check_exact=True)
+
+
+def test_a_worker_that_dies_in_the_middle_changes_nothing(spark, cluster, folder, table):
+    df = spark.read.parquet(str(folder)).repartition(16, "score_a")
+    results, tracker = [], spark.sparkContext.statusTracker()
+    thread = threading.Thread(target=lambda: results.append(mleval.evaluate_spark(df, TRUE, SCORE, folds="fold")))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(
+        (info := tracker.getStageInfo(stage)) and info.numTasks == 16 and info.numCompletedTasks >= 3
+        for stage in tracker.getActiveStageIds()
+    ):
+        time.sleep(0.005)
+    assert thread.is_alive() and not results
+    cluster.kill(cluster.workers[0])
+    thread.join(120)
+    assert_same(results[0], expected(table, folds=table["fold"]))
