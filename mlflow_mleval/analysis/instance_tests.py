@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from mlflow_mleval.analysis.paired import NOISE, adjust, named_pairs
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
@@ -88,6 +87,8 @@ def sign_test(k: int, n: int, alternative: str = "two-sided", alpha: float = 0.0
     >>> found.statistic, round(found.normal_pvalue, 7), round(found.pvalue, 6)
     (2.0, 0.0227501, 0.028444)
     """
+    from scipy import stats  # slow to load, and a ranking does without it
+
     one_of(alternative, "alternative", ALTERNATIVES)
     probability(alpha, "alpha")
     if k != int(k) or n != int(n) or not 0 <= k <= n:
@@ -349,6 +350,8 @@ def _pair(
 
     With clusters, the interval and both tests are theirs: the tests take the mean difference of each.
     """
+    from scipy import stats  # slow to load, and a ranking does without it
+
     d = difference[has]
     size = np.abs(d)
     differs = size > noise
@@ -380,6 +383,8 @@ def _pair(
 
 def _signed_rank(d: Array, size: Array, noise: float) -> tuple[float, float, bool]:
     """Sum of the midranks of positive differences, two-sided p-value, and whether it is exact; no difference is zero."""
+    from scipy import stats  # slow to load, and a ranking does without it
+
     n = len(d)
     if n == 0:
         return 0.0, 1.0, True
