@@ -311,7 +311,7 @@ def test_broken_lines_of_classes_are_named(tmp_path, small_blocks, true, pred, m
 
 def test_lines_of_classes_need_a_hierarchy_and_nothing_of_matrices(tmp_path):
     (tmp_path / "p").write_text("a\n")
-    with pytest.raises(ValueError, match="`hierarchy` must be given with `truth`"):
+    with pytest.raises(ImportFileError, match="line 1: 'a' is not LABEL:VALUE pairs"):
         evaluate_file(tmp_path / "p", truth=tmp_path / "p")
     with pytest.raises(ValueError, match="must be left out with `truth`"):
         evaluate_file(tmp_path / "p", truth=tmp_path / "p", hierarchy=mleval.Hierarchy([("a", "b")]), threshold=0.3)

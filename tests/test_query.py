@@ -163,6 +163,14 @@ def test_mixed_hierarchies_are_refused_on_one_dataset_only(log):
         load()
 
 
+def test_mixed_propensities_are_refused_only_for_measures_that_follow_from_them(log):
+    for run, digest in (("a", "1"), ("b", "2")):
+        log(run, {"mleval/psp_at_7": 0.5, "mleval/f1": 0.5}, tags=ours(run, "d", propensities=digest))
+    with pytest.raises(IncomparableRunsError, match="runs on d took the propensities .* or leave out psp_at_7"):
+        load(measures=["psp_at_7"])
+    assert load(measures=["f1"]).methods == ["a", "b"]
+
+
 def test_differing_data_and_splits_are_doubts(log):
     log("1", {"mleval/f1": 0.5}, tags=ours("a", "d", dataset_digest="1", split_digest="1"))
     log("2", {"mleval/f1": 0.5}, tags=ours("b", "d", dataset_digest="2", split_digest="2"))

@@ -12,8 +12,6 @@ from mlflow_mleval.cli.output import progress, say, width, write
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _HIERARCHICAL = (
-    Option("Hierarchy", "--truth", type=_FILE, metavar="FILE",
-           help="Lines of true classes; FILE then has lines of predicted ones."),
     Option("Hierarchy", "--max-distance", type=float, help="Cost of a class without a partner (gie, mgia). Default: 5."),
     Option("Hierarchy", "--lca", type=click.Choice(["extended", "minimal"]),
            help="Graphs of the LCA measures. Default: extended."),
@@ -29,6 +27,12 @@ _HIERARCHICAL = (
            help="Predict the labels with at least this score, if FILE has scores only. Default: 0.5."),
     Option("Evaluation", "--conventions", type=click.Choice(["sklearn", "mulan"]),
            help="How empty sets and ties count. Default: sklearn."),
+    Option("Evaluation", "--truth", type=_FILE, metavar="FILE",
+           help="The true labels as a sparse matrix, FILE having scores; with --hierarchy, lines of true classes."),
+    Option("Evaluation", "--train-labels", type=_FILE, metavar="FILE",
+           help="The labels of the training instances, as in --truth; adds propensity-scored measures."),
+    Option("Evaluation", "-m", "--measure", "measures", multiple=True, metavar="NAME",
+           help="Compute this measure or set, too: precision_at_10, probabilistic, ... See 'mleval measures'."),
     Option("Hierarchy", "--hierarchy", type=_FILE, metavar="EDGES",
            help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns parent, child and optionally "
            "weight."),
@@ -56,6 +60,11 @@ def evaluate(
                    classes, score_CLASS for each, or score for the second of two
     npz            matrices (instances x labels) y_true with y_score, y_pred or
                    both; optionally label_names, folds; of one label a vector
+                   parquet also with lists of labels: true with scored and score
+                   (the labels that have scores, and these), pred, or both
+    sparse         with --truth: LABEL:SCORE pairs, one line per instance, or CSR
+                   of scipy.sparse.save_npz; --truth likewise, or a data file of
+                   the XMC repository or svmlight (LABEL,LABEL FEATURE:VALUE)
     plain text     with --truth and --hierarchy: one line per instance, its
                    classes separated by spaces, as HEMKit reads them
 
@@ -73,7 +82,7 @@ def evaluate(
     chosen = opt.chosen_format(format, filename)
     if choices["hierarchy"] is None and (wanting := [o.opts[0] for o in _HIERARCHICAL if choices[o.name] is not None]):
         raise click.UsageError(f"--hierarchy must be given with {wanting[0]}.")
-    given = {name: value for name, value in choices.items() if value is not None}
+    given = {name: value for name, value in choices.items() if value not in (None, ())}
     with progress("evaluating", quiet) as step:
         ev = evaluate_file(file, **given, progress=step)
     if "threshold" in given and ev.threshold is None:

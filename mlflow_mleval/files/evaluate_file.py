@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
+from mlflow_mleval.files.sparse_predictions import open_matrices, read_matrix
 from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.validation import groups
 
 
 def evaluate_file(
     path: str | Path, *, truth: str | Path | None = None, hierarchy: str | Path | Hierarchy | None = None,
     threshold: float = 0.5, conventions: str = "sklearn", progress: Callable[[int, int], None] = lambda done, total: None,
-    **hierarchy_options: Any,
+    measures: Sequence[str] | None = None, train_labels: str | Path | None = None, **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
-    It is CSV, parquet or npz with truth and predictions, see `mlflow_mleval.files.predictions.open_predictions`; or, with a file
-    `truth` of lines of true classes, lines of predicted classes as HEMKit reads them. These need `hierarchy`, a Hierarchy or a
-    file of lines "parent child" or CSV with the columns parent, child and maybe weight, and leave `threshold` and `conventions`
-    alone. Further options are those of `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row.
-    The Evaluation has no `instances`; its `split` takes the rows of the file for the instances in their order.
+    It is CSV, parquet or npz with truth and predictions, see `mlflow_mleval.files.predictions.open_predictions`; with a file
+    `truth`, a sparse matrix of scores, and `truth` one of labels, see `mlflow_mleval.files.sparse_predictions.read_matrix`; with
+    `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which leave `threshold` and
+    `conventions` alone. The hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child and
+    maybe weight. `train_labels` is a file of labels as `truth`, for propensities. Further options are those of
+    `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The Evaluation has no `instances`;
+    its `split` takes the rows of the file for the instances in their order.
     """
     h = hierarchy if hierarchy is None or isinstance(hierarchy, Hierarchy) else read_hierarchy(hierarchy)
-    if truth is None:
-        source = open_predictions(path, progress)
+    if truth is None or h is None:
+        source = open_predictions(path, progress) if truth is None else open_matrices(path, truth, progress)
         options = {"threshold": threshold, "conventions": conventions, "label_names": source.names, "hierarchy": h}
+        options |= {"measures": measures, "train_labels": train_labels and _propensities(train_labels, len(source.names))}
         part = partial(evaluate, **options, **hierarchy_options, instances=False)
     else:
-        if h is None:
-            raise ValueError("`hierarchy` must be given with `truth`, got none. Lines of classes need the classes they are of.")
         if threshold != 0.5 or conventions != "sklearn":
-            raise ValueError("`threshold` and `conventions` must be left out with `truth`. Classes need neither.")
+            raise ValueError("`threshold` and `conventions` must be left out with `truth` and `hierarchy`. Classes need neither.")
+        if train_labels is not None:
+            raise ValueError("`train_labels` must be left out with `truth` and `hierarchy`. Classes have no scores.")
         source = open_class_sets(path, truth, h, progress)
-        part = partial(evaluate_hierarchical, h=h, **hierarchy_options, instances=False)
+        options = {} if measures is None else {"measures": measures}
+        part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options, instances=False)
     whole, tested = None, {}
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
@@ -63,3 +70,10 @@ def _add_rows(tested: dict[Hashable, list[Any]], folds: Any, start: int, end: in
     """Add the numbers of the rows from `start` to those that each fold tests."""
     for key, at in groups(folds, "folds", end - start).items():
         tested.setdefault(key, []).append(np.arange(start, end)[at])
+
+
+def _propensities(path: str | Path, n_labels: int) -> Propensities:
+    """From a file of training labels, which may end before the last label that is evaluated."""
+    labels = read_matrix(path, labels=True)
+    width = max(n_labels, labels.shape[1])
+    return Propensities.of(sparse.csr_array((labels.data, labels.indices, labels.indptr), shape=(labels.shape[0], width)))

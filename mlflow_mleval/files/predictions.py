@@ -35,6 +35,7 @@ from mlflow_mleval.files.reading import (
     reason,
     unreadable,
 )
+from mlflow_mleval.files.sparse_predictions import open_lists
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import quoted
 
@@ -63,12 +64,15 @@ def open_predictions(path: str | Path, progress: Progress = lambda done, total: 
     used. An npz file has the matrices ``y_true`` and ``y_score``, ``y_pred`` or both, of shape (N, K), and maybe ``label_names``
     (K) and ``folds`` (N). Of one label of several classes a column ``true`` holds the class, ``pred`` the predicted one, and
     ``score_CLASS`` the scores, or ``score`` that of the second of two; in npz the arrays have the shapes that `evaluate` takes.
+    Parquet may hold lists of labels instead, in ``true``, in ``scored`` with the lists of their ``score``, and in ``pred``.
     What is broken is an ImportFileError: here, or where the batch of a broken row is read.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
             start = file.read(4)
+        if start == b"PAR1" and (found := open_lists(path, progress)) is not None:
+            return found
         if (found := open_classes(path, start, progress)) is not None:
             return found
         if start == b"PAR1":

@@ -175,6 +175,7 @@ def load_study(
                              if (n := max(trials.trials.get(m.run_id, 0) for m in r.members))}  # fmt: skip
     choice.leave_to_choose({metric for metric, _ in chosen.values()}, results)
     used, results = choice.of(results, excluded, set(run_ids or ()))
+    _check_propensities(results, used)
     optimistic = {cell: n for cell, (metric, n) in chosen.items() if metric in used}
     results = [replace(r, selected_among=max(r.selected_among, optimistic.get((r.dataset, r.method), 1))) for r in results]
     folds, fold_notes = _folds(client, results, used, excluded)
@@ -394,6 +395,17 @@ def _check_comparable(results: Sequence[Result]) -> None:
     digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
     if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
         raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by `filter_string=`.")
+
+
+def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
+    """Refuse propensity-scored measures of one dataset under different propensities."""
+    digests = {(r.dataset, r.propensities): r for r in results if r.propensities}
+    mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
+    if mixed and (scored := [m for m in used if m in MEASURES and m.startswith("ps")]):
+        raise IncomparableRunsError(
+            f"runs on {some(mixed)} took the propensities of labels from different training labels. Choose those of one by "
+            f"`filter_string=` (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}."
+        )
 
 
 def _folds(

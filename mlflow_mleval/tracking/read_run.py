@@ -93,6 +93,7 @@ class Result:
     repeat: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
+    propensities: str = ""
     repeats: tuple[Result, ...] = ()
 
     @property
@@ -205,6 +206,7 @@ def read_run(
         status=status,
         conventions=tags.get(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS),
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
+        propensities=tags.get(schema.TAG_PROPENSITIES, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
         **sizes,

@@ -68,6 +68,8 @@ TAG_OWN_RUN = "mleval.own_run"
 TAG_DATASET_DIGEST = "mleval.dataset_digest"
 TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
+#: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures follow from them.
+TAG_PROPENSITIES = "mleval.propensities"
 #: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a metric.
 TAG_WITHDRAWN = "mleval.withdrawn"
 #: Milliseconds since 1970 of the last change; later values get later timestamps than this.

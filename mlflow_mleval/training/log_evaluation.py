@@ -185,8 +185,8 @@ def payload_of(
         identity[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
     if y_true is not None:
         identity[schema.TAG_DATASET_DIGEST] = _truth_digest(y_true, tested, ev)
-    wanted = set(MEASURES if measures is None else expand(measures))
-    if unknown := sorted(wanted - set(MEASURES)):
+    wanted = set([*MEASURES, *ev.measures] if measures is None else expand(measures))
+    if unknown := sorted(name for name in wanted if name not in MEASURES):
         raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
     report = content.report(identity)
     return runs.Payload(

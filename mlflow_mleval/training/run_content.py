@@ -121,6 +121,8 @@ class RunContent:
         found |= {tag: digest for tag, digest in digests.items() if digest is not None}
         if self.ev.hierarchy is not None:
             found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
+        if self.ev.propensities is not None:
+            found[schema.TAG_PROPENSITIES] = self.ev.propensities["digest"]
         if self.has_folds:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
             if len(text) <= naming.MAX_TAG:
