@@ -70,7 +70,8 @@ selection = (
            "'alice'\", \"attributes.status = 'FINISHED'\", \"metrics.f1 > 0.5\", "
            "\"attributes.start_time > 1700000000000\" (milliseconds)."),
     _many("Selection", "--method-by", metavar="RULE",
-          help="What names a run's method: tag:NAME, param:NAME, run_name or experiment. Several give \"xgb, lr=0.1\"."),
+          help="What names a run's method: tag:NAME, param:NAME, run_name, experiment or model (its LoggedModel). Several give "
+          "\"xgb, lr=0.1\"."),
     Option("Selection", "--dataset-by", metavar="RULE",
            help="What names its dataset: one of the same, or input (the run's dataset input)."),
     _many("Selection", "--method", "methods", help="Keep only this method."),

@@ -20,7 +20,7 @@ from mlflow_mleval.naming import count, look_alikes, some
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
-from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
+from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, MODEL, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.tracking.repeats import RepeatRule, best_metric, check_policy, gather, mean_folds
 from mlflow_mleval.tracking.searches import BestTrials, best_trials, check_rule, trials_among
 from mlflow_mleval.tracking.selection import select
@@ -71,10 +71,10 @@ def load_study(
     filter_string : str
         MLflow's search syntax, for example ``"params.lr = '0.1' and tags.model = 'rf'"``.
     method_by, dataset_by : str, optional
-        What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment`` and, for
-        the dataset, ``input`` (the dataset input). Several rules for the method make one name, "xgb, lr=0.1".
-        By default the tags ``mleval.method`` and ``mleval.dataset``; for runs
-        without them the param or tag ``estimator_name``, else the run's name, and the dataset input, else the experiment.
+        What names the method and the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``, for the
+        method ``model`` (the name of the run's LoggedModel) and for the dataset ``input`` (the dataset input). Several rules for
+        the method make one name, "xgb, lr=0.1". By default the tags ``mleval.method`` and ``mleval.dataset``; for runs without
+        them the param or tag ``estimator_name``, else the run's name, and the dataset input, else the experiment.
     folds_by : str, optional
         Where runs that this project did not log hold values by fold: ``children`` (child runs, in the order in which they
         started), ``steps`` (the steps of each metric; takes a request per run and measure) or a pattern of metric keys,
@@ -157,6 +157,8 @@ def load_study(
     rules = method_rule, dataset_rule, repeat_rule
     results = _read(read, names, *rules, choice, strict, by_fold, excluded, set(run_ids or ()), progress)
     results = [replace(r, config={k: v for k, v in r.config.items() if k not in trials.own.get(r.run_id, ())}) for r in results]
+    if MODEL in method_rule.rules:
+        results = _by_model_name(client, list(names), results)
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
         where, hold = ("the selection", "holds") if run_ids else (experiments, "holds" if len(names) == 1 else "hold")
@@ -352,6 +354,19 @@ def _read(
         else:
             results.append(found)
     return results
+
+
+def _by_model_name(client: MlflowClient, experiment_ids: Sequence[str], results: Sequence[Result]) -> list[Result]:
+    """The results with the names of their LoggedModels in place of the ids."""
+    named, token = {}, None
+    while True:
+        with store.store_errors("read"):
+            page = client.search_logged_models(experiment_ids=list(experiment_ids), page_token=token)
+        named |= {model.model_id: model.name for model in page}
+        if not (token := page.token):
+            break
+    shown = [next((i for i in named if r.method.startswith(i)), "") for r in results]
+    return [replace(r, method=named[i] + r.method.removeprefix(i)) if i else r for r, i in zip(results, shown, strict=True)]
 
 
 def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:

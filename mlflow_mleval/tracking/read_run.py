@@ -27,6 +27,8 @@ _NAMELESS = "dataset"
 #: Measures that the profile of the label sets gives.
 FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 CHILD = "children of other runs are no results"
+#: The rule that takes the LoggedModel of a run for its method.
+MODEL = "model"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
@@ -125,11 +127,11 @@ class Rule:
     def __post_init__(self) -> None:
         given = () if self.rules is None else (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
         object.__setattr__(self, "rules", given)
-        plain = ("run_name", "experiment", "input") if self.what == "dataset" else ("run_name", "experiment")
+        plain = ("run_name", "experiment", "input" if self.what == "dataset" else MODEL)
         for rule in self.rules:
             kind, key = key_of(rule)
             if rule not in plain and not (kind in ("tag", "param") and key):
-                allowed = "tag:NAME, param:NAME, run_name, experiment" + (" or input" if self.what == "dataset" else "")
+                allowed = f"tag:NAME, param:NAME, {', '.join(plain[:-1])} or {plain[-1]}"
                 raise ValueError(f"`{self.what}_by` must be one of {allowed}, got {rule!r}.")
 
     def find(self, run: Run, experiment: str) -> tuple[str, tuple[str, ...]] | None:
@@ -149,7 +151,16 @@ class Rule:
         kind, key = key_of(rule)
         if kind in ("tag", "param"):
             return {"tag": run.data.tags, "param": run.data.params}[kind].get(key)
-        return {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0]}[rule]
+        plain = {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0], MODEL: model_of(run)}
+        return plain[rule]
+
+
+def model_of(run: Run) -> str | None:
+    """The id of the one LoggedModel that the run made, or took; None where there is none, or several."""
+    made = {m.model_id for m in run.outputs.model_outputs} if run.outputs else set()
+    taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
+    ids = made or taken
+    return next(iter(ids)) if len(ids) == 1 else None
 
 
 def key_of(rule: str) -> tuple[str, str]:

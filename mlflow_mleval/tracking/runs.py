@@ -31,6 +31,7 @@ from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.redaction import raise_alone
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.conflicts import patiently
+from mlflow_mleval.tracking.read_run import model_of
 
 T = TypeVar("T")
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
@@ -100,13 +101,13 @@ class Payload:
         text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def metrics(self, timestamp: int) -> list[Metric]:
-        """The history, and every finite value of the result as a metric."""
+    def metrics(self, timestamp: int, **linked: str | None) -> list[Metric]:
+        """The history, and every finite value of the result as a metric, linked to a model and a dataset where they are given."""
         curves = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
         curves |= {schema.FOLD_PREFIX + m: dict(zip(self.folds, v, strict=True)) for m, v in self.by_fold.items()}
         curves |= self.curves
         found = ((key, float(v), step) for key, values in curves.items() for step, v in values.items())
-        return [*self.history, *(Metric(key, v, timestamp, int(step)) for key, v, step in found if math.isfinite(v))]
+        return [*self.history, *(Metric(key, v, timestamp, int(step), **linked) for key, v, step in found if math.isfinite(v))]
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
@@ -399,7 +400,10 @@ def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> N
 def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     """Metrics and tags, but the status."""
     run_id = run.info.run_id
-    metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]))
+    linked = {"model_id": model_of(run)}
+    if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
+        linked |= {"dataset_name": payload.dataset[:_MAX_INPUT_NAME], "dataset_digest": digest[:_MAX_INPUT_DIGEST]}
+    metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)
     tags = {key: value for key, value in payload.tags.items() if key not in payload.identity()}
     if len(payload.folds):
         tags[schema.TAG_FOLDS] = schema.encode_folds(payload.folds, payload.by_fold, schema.ARTIFACT_FOLDS)

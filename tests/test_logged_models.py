@@ -1,0 +1,48 @@
+"""Results of runs that hold a LoggedModel: MLflow's pages of models sort by them, and models can be methods."""
+
+import mlflow
+import numpy as np
+import pytest
+from mlflow.entities import LoggedModelOutput
+
+import mlflow_mleval as mleval
+from mlflow_mleval.errors import CandidatesError
+
+
+def logged(client, name, noise, **params):
+    """A run with a model, and what it is worth on two datasets' worth of labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (60, 3))
+    with mlflow.start_run() as run:
+        mlflow.log_params(params)
+        model = client.create_logged_model(run.info.experiment_id, name, source_run_id=run.info.run_id)
+        client.log_outputs(run.info.run_id, [LoggedModelOutput(model.model_id, 0)])
+        ev = mleval.evaluate(y, np.clip(y + rng.normal(0, noise, y.shape), 0, 1))
+        mleval.log_evaluation(ev, method="made", dataset="d")
+    return model.model_id, ev
+
+
+def test_metrics_are_linked_to_the_model_and_the_data(client):
+    mlflow.set_experiment("x")
+    (worse, _), (better, ev) = logged(client, "worse", 0.8), logged(client, "better", 0.2)
+    experiment = client.get_experiment_by_name("x").experiment_id
+    order = [{"field_name": "metrics.mleval/micro_f1", "ascending": False}]
+    found = client.search_logged_models([experiment], order_by=order)
+    assert [m.model_id for m in found] == [better, worse]
+    metric = {m.key: m for m in found[0].metrics}["mleval/micro_f1"]
+    assert metric.value == ev.measures["micro_f1"] and metric.dataset_name == "d" and metric.dataset_digest
+
+
+def test_models_are_methods_on_request_and_checkpoints_of_one_name_are_candidates(client):
+    mlflow.set_experiment("x")
+    logged(client, "small", 0.6)
+    logged(client, "large", 0.3)
+    study = mleval.load_study(experiment_names=["x"], method_by="model")
+    assert sorted(study.methods) == ["large", "small"]
+    assert mleval.load_study(experiment_names=["x"]).methods == ["made"]
+    for step in (100, 200):
+        logged(client, "checkpoint", 0.5, step=step)
+    with pytest.raises(CandidatesError, match="checkpoint on d: 2 runs that differ in step"):
+        mleval.load_study(experiment_names=["x"], method_by="model")
+    both = mleval.load_study(experiment_names=["x"], method_by=["model", "param:step"])
+    assert {"checkpoint, step=100", "checkpoint, step=200"} < set(both.methods)
