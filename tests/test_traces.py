@@ -1,8 +1,13 @@
 """Answers read from a store: traces of `mlflow.genai.evaluate`, tables of `mlflow.models.evaluate` and of `log_table`."""
 
+import importlib.util
 import json
+import os
 import random
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import mlflow
@@ -257,3 +262,27 @@ def test_answers_of_a_selection_with_a_table_of_its_own(store):
     assert "cannot be read: it is not there" in compare(*args, code=1)
     found = compare(*args, "--method", "a", "--method", "b")
     assert "a and b are not separated on 3 instances" in " ".join(found.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["file", "server"])
+def test_a_thousand_questions_through_the_example(where, request, tmp_path):
+    """The example's two prompts x 1,000 questions x 4 scorers, read back and equal to the tests on the arrays."""
+    uri = f"sqlite:///{tmp_path / 'm.db'}" if where == "file" else request.getfixturevalue("server_url")
+    env = os.environ | {"MLFLOW_TRACKING_URI": uri}
+    example = Path(__file__).parents[1] / "examples" / "answers_genai.py"
+    done = subprocess.run([sys.executable, str(example), "1000"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ids = re.search(r"instances (\w{32}) (\w{32})", done.stdout).groups()
+    client = mlflow.MlflowClient(uri)
+    found = aligned({name: read_traces(client, client.get_run(i)) for name, i in zip(("short", "long"), ids, strict=True)})
+    assert len(found.tables["short"]) == 1000 and set(found.measures) == {"exact", "brief", "f1", "accuracy"}
+    spec = importlib.util.spec_from_file_location("answers_genai", example)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    draw = random.Random(0)
+    asked_for = [draw.sample(module.TOPICS, draw.randint(1, 3)) for _ in range(1000)]
+    for name, share in (("short", 0.80), ("long", 0.88)):
+        questions = [f"Passage {i // 5}, question {i}: what of {' and '.join(x)}?" for i, x in enumerate(asked_for)]
+        right = [set(module.answer(q, share).split(", ")) == set(x) for q, x in zip(questions, asked_for, strict=True)]
+        assert found.tables[name]["exact"].sum() == sum(right)

@@ -81,13 +81,9 @@ def _sections(c: AnswerComparison, key: int, dataset: str | None) -> list[Sectio
 def _leads(c: AnswerComparison) -> list[str]:
     said = [] if c.ranking is None else [c.ranking.verdict(name)]
     apart = c.joint[c.joint["significant"]]
-    if len(c.joint) == 1:
-        row = c.joint.iloc[0]
-        verb = "differ" if row.significant else "are not shown to differ"
-        said.append(f"On all measures together, {name(row.method_a)} and {name(row.method_b)} {verb} (p = {row.pvalue:.2g}).")
-    else:
-        said.append(f"On all measures together, {len(apart)} of {len(c.joint)} pairs differ.")
-    return said
+    gives = f"separates {len(apart)} of {len(c.joint)} pairs" if len(c.joint) > 1 else f"gives p = {c.joint['pvalue'].item():.2g}"
+    weaker = ", which is weaker where few of them differ," if len(apart) < c.tests.pairs["significant"].sum() else ""
+    return [*said, f"Hotelling's test of all measures at once{weaker} {gives}."]
 
 
 def _joint(c: AnswerComparison, key: int) -> Table:
