@@ -8,6 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+#: What a driver is started with: 450 MB, and executors that fit a worker.
+SUBMIT = (
+    "--driver-memory 450m --executor-memory 512m --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 pyspark-shell"
+)
+
 
 class Cluster:
     """A master and workers of one core each; those still alive end with the block."""
@@ -38,16 +43,11 @@ class Cluster:
             process.wait(30)
 
     def session(self, **options: str):
-        """A session on it; the driver has 450 MB."""
+        """A session on it."""
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(self.url).appName("mleval")
-        own = {"spark.ui.enabled": "false", "spark.driver.memory": "450m", "spark.driver.host": "127.0.0.1",
-               "spark.executor.memory": "512m", "spark.ui.showConsoleProgress": "false", "spark.network.timeout": "60s",
-               "spark.sql.warehouse.dir": str(self._folder / "warehouse")}  # fmt: skip
-        for name, value in {**own, **options}.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        session = builder.config(map={"spark.ui.showConsoleProgress": "false", **options}).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         return session
 

@@ -1,5 +1,6 @@
 """A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions are and whoever dies."""
 
+import json
 import shutil
 import sys
 import threading
@@ -9,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
-from spark_cluster import Cluster
+from click.testing import CliRunner
+from spark_cluster import SUBMIT, Cluster
 
 import mlflow_mleval as mleval
+from mlflow_mleval.cli import main
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'")
 if shutil.which("java") is None:
@@ -26,17 +29,17 @@ N = 1200
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    with Cluster(tmp_path_factory.mktemp("cluster")) as found:
+    with pytest.MonkeyPatch.context() as patch, Cluster(tmp_path_factory.mktemp("cluster")) as found:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_SUBMIT_ARGS", SUBMIT)
         yield found
 
 
 @pytest.fixture(scope="module")
 def spark(cluster):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = cluster.session()
-        yield session
-        session.stop()
+    session = cluster.session()
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +75,27 @@ def assert_same(found, wanted) -> None:
         assert found.profile(kind=kind).losses.tolist() == wanted.profile(kind=kind).losses.tolist()
 
 
+def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
+    command = ["evaluate", str(folder), "--engine", "spark", "--master", cluster.url, "--method", "BR", "--dataset", "d"]
+    result = CliRunner().invoke(main, [*command, "--output", "json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found, wanted = json.loads(result.stdout), expected(table, folds=table["fold"])
+    assert found["measures"] == wanted.fold_means() and found["warnings"][-1].endswith("neither truth nor predictions: passage")
+    logged = client.get_run(found["run_id"])
+    assert logged.info.status == "FINISHED" and logged.data.metrics["mleval/f1"] == found["measures"]["f1"]
+    nothing = CliRunner().invoke(main, ["evaluate", "nowhere", *command[2:]])
+    assert nothing.exit_code == 1 and "nowhere" in nothing.stderr and nothing.stderr.count("\n") == 1
+    wrong = CliRunner().invoke(main, ["evaluate", __file__, "--master", cluster.url, "--method", "BR", "--dataset", "d"])
+    assert wrong.exit_code == 2 and "--master must go with --engine spark" in wrong.stderr
+
+
 @pytest.mark.parametrize("mixed", [False, True])
 def test_any_partitions_and_order_give_the_evaluation_of_one_machine(spark, folder, table, mixed):
     df = spark.read.parquet(str(folder))
     df = df.repartition(5, "score_a").sortWithinPartitions("score_b") if mixed else df
     found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", hierarchy=TREE)
     assert_same(found, expected(table, folds=table["fold"], hierarchy=TREE))
+    assert spark._jvm.java.lang.Runtime.getRuntime().maxMemory() < 500e6
     assert found.taxonomy is TREE and found.fold_sizes.tolist() == [N - 20, 20]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -11,6 +12,17 @@ from mlflow_mleval.cli.command import Command, Option
 from mlflow_mleval.cli.output import progress, say, width, write
 
 _FILE = click.Path(exists=True, dir_okay=False)
+
+
+class _Predictions(click.ParamType):
+    """A file that is there; or what Spark reads, wherever it lies."""
+
+    name = "file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value if ctx.params.get("engine") == "spark" else _FILE.convert(value, param, ctx)
+
+
 _HIERARCHICAL = (
     Option("Hierarchy", "--max-distance", type=float, help="Cost of a class without a partner (gie, mgia). Default: 5."),
     Option("Hierarchy", "--lca", type=click.Choice(["extended", "minimal"]),
@@ -40,12 +52,15 @@ _HIERARCHICAL = (
     Option("Run", "-n", "--experiment-name", metavar="NAME",
            help="Write to this experiment; it is made if there is none. Default: as MLflow is set."),
     Option("Run", "--run-id", metavar="ID", help="Write to this run: one of yours, or one that was interrupted."),
+    Option("Engine", "--engine", type=click.Choice(["process", "spark"]), default="process", is_eager=True,
+           help="Evaluate in this process, or on Spark, which needs the extra spark."),
+    Option("Engine", "--master", metavar="URL", help="Spark's master, such as spark://HOST:7077. Default: as Spark is set."),
     *opt.output,
 ])  # fmt: skip
-@click.argument("file", type=_FILE)
+@click.argument("file", type=_Predictions())
 def evaluate(
-    file: str, method: str, dataset: str, experiment_name: str | None, run_id: str | None, format: str | None,
-    filename: str | None, quiet: bool, **choices: Any,
+    file: str, method: str, dataset: str, experiment_name: str | None, run_id: str | None, engine: str, master: str | None,
+    format: str | None, filename: str | None, quiet: bool, **choices: Any,
 ) -> None:
     """Evaluate predictions made elsewhere, and log them as a run.
 
@@ -67,14 +82,18 @@ def evaluate(
                    the XMC repository or svmlight (LABEL,LABEL FEATURE:VALUE)
     plain text     with --truth and --hierarchy: one line per instance, its
                    classes separated by spaces, as HEMKit reads them
+    on Spark       a folder of parquet files with these columns, or its URL
 
     \b
     Examples:
       mleval evaluate predictions.csv --method BR --dataset yeast -n mystudy
       mleval evaluate predicted.txt --truth true.txt --hierarchy edges.txt \\
           --count-root --method BR --dataset news -n mystudy
+      mleval evaluate predictions/ --engine spark --master spark://host:7077 \\
+          --method BR --dataset clicks -n mystudy
     """
     from mlflow_mleval.files.evaluate_file import evaluate_file
+    from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
     from mlflow_mleval.files.predictions import open_predictions
     from mlflow_mleval.report.content.listings import evaluation_document
     from mlflow_mleval.training.log_evaluation import log_evaluation
@@ -83,13 +102,21 @@ def evaluate(
     if choices["hierarchy"] is None and (wanting := [o.opts[0] for o in _HIERARCHICAL if choices[o.name] is not None]):
         raise click.UsageError(f"--hierarchy must be given with {wanting[0]}.")
     given = {name: value for name, value in choices.items() if value not in (None, ())}
-    with progress("evaluating", quiet) as step:
-        ev = evaluate_file(file, **given, progress=step)
+    if engine == "spark":
+        if apart := [name for name in ("truth", "train_labels") if name in given]:
+            flag = apart[0].replace("_", "-")
+            raise click.UsageError(f"--{flag} must be left out with --engine spark, which reads parquet alone.")
+        ev, ignored = evaluate_with_spark(file, master=master, progress=sys.stderr.isatty() and not quiet, **given)
+    elif master is not None:
+        raise click.UsageError("--master must go with --engine spark.")
+    else:
+        with progress("evaluating", quiet) as step:
+            ev = evaluate_file(file, **given, progress=step)
+        ignored = () if "truth" in given else open_predictions(file).ignored
     if "threshold" in given and ev.threshold is None:
         raise click.UsageError(f"--threshold: {file!r} has predictions, which need none. Leave it out.")
     say("logging …", quiet)
     run = log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
-    ignored = () if "truth" in given else open_predictions(file).ignored
     notes = [f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"] if ignored else []
     shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
     write(shown.render(chosen, width()), filename, quiet)

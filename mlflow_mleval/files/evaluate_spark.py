@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +20,10 @@ import pyarrow.parquet as parquet
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.files.predictions import read_hierarchy, table_columns
+from mlflow_mleval.files.reading import FOLD
 from mlflow_mleval.measures.flat import Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import quoted
@@ -227,6 +232,69 @@ def spark_instances(
     fields = {row.name: types.get(row.kind) or selected.schema[row.name].dataType.simpleString() for row in kinds}
     schema = ", ".join(f"`{name}` {kind}" for name, kind in fields.items())
     return selected.mapInArrow(partial(_instance_table, layout=layout, columns=tuple(fields)), schema)
+
+
+def evaluate_with_spark(
+    path: str, *, master: str | None = None, hierarchy: str | Hierarchy | None = None, progress: bool = False, **options: Any
+) -> tuple[Evaluation, tuple[str, ...]]:
+    """Evaluate parquet that Spark reads, a file or a folder, and tell which of its columns are not used.
+
+    The columns are named as in files of predictions, see `mlflow_mleval.files.predictions.open_predictions`; a folder of
+    ``fold=…`` folders has that column. `master` is that of a session that is started for it; by default as Spark is set. The
+    options are those of `evaluate_spark`. A MlevalError says what Spark could not do.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MlevalError("pyspark is not installed. Run: pip install 'mlflow-mleval[spark]'") from error
+    if isinstance(hierarchy, str):
+        hierarchy = read_hierarchy(hierarchy)
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    shown = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"}
+    builder, running = SparkSession.builder.appName("mleval evaluate").config(map=shown), SparkSession.getActiveSession()
+    session = None
+    try:
+        session = running or (builder if master is None else builder.master(master)).getOrCreate()
+        df = session.read.parquet(path)
+        found = _named_columns(df, path)
+        ignored = tuple(c for c in df.columns if c not in {name for value in found.values() for name in _listed(value)})
+        if isinstance(found["truth"], str):
+            df, options["label_names"] = _with_classes(df, found)
+        return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
+    except PySparkException as error:
+        lines = [line for line in str(error).partition("JVM stacktrace")[0].splitlines() if line.strip()]
+        told = " ".join(dict.fromkeys((lines[0], lines[-1])))  # what Spark says, and what a Python worker raised
+        raise MlevalError(f"Spark failed on {path!r}: {told}") from error
+    finally:
+        if session is not None and running is None:
+            session.stop()
+
+
+def _named_columns(df: DataFrame, path: str) -> dict[str, Any]:
+    """The columns of truth, scores, predictions and folds, as arguments of `evaluate_spark`."""
+    if (own := next((c for c in ("true", "y_true") if c in df.columns), None)) is not None:
+        scores = [c for c in df.columns if c.startswith(_PREFIXES["y_score"]) and c not in _PREFIXES["y_score"]]
+        one = [c for c in df.columns if c in ("score", "y_score")]
+        found: dict[str, Any] = {"truth": own, "scores": scores or one or None}
+        found["predictions"] = next((c for c in df.columns if c in ("pred", "y_pred")), None)
+        found["folds"] = FOLD if FOLD in df.columns else None
+    else:
+        columns = table_columns(df.columns, path)
+        found = {_ARGUMENTS[name]: [df.columns[at] for at in places] for name, places in columns.places.items()}
+        found["folds"] = None if columns.fold is None else FOLD
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _with_classes(df: DataFrame, found: Mapping[str, Any]) -> tuple[DataFrame, tuple[str, ...]]:
+    """Classes as text, and which there are: those of the scores, else all that occur, sorted."""
+    given = [found[name] for name in ("truth", "predictions") if name in found]
+    df = df.withColumns({name: df[name].cast("string") for name in given})
+    if labels := _labels("y_score", found.get("scores", ())):
+        return df, labels
+    occur = {row[0] for name in given for row in df.select(name).distinct().collect()}
+    return df, tuple(sorted(occur - {None}))
 
 
 # ---- on the executors ------------------------------------------------------------------------------------------------

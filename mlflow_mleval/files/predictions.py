@@ -156,7 +156,8 @@ class _Columns:
         return found
 
 
-def _columns(header: Sequence[str], name: str) -> _Columns:
+def table_columns(header: Sequence[str], name: str) -> _Columns:
+    """Which column holds what, of a table of label sets; else an ImportFileError that names the table."""
     found: dict[str, dict[str, int]] = {}
     fold, ignored = None, []
     for place, column in enumerate(header):
@@ -204,7 +205,7 @@ def _open_csv(path: Path, progress: Progress) -> PredictionFile:
         if not header:
             raise ImportFileError(f"{path.name} is empty. {_NAMING}")
         check_separator(header, at, path.name)
-        columns = _columns(header, path.name)
+        columns = table_columns(header, path.name)
         first = next(rows, (0, []))[1]
     return columns.opened(_csv_batches(path, header, at, columns, first, progress))
 
@@ -346,7 +347,7 @@ def _open_parquet(path: Path, progress: Progress) -> PredictionFile:
     except pa.ArrowException as error:
         raise ImportFileError(f"{path.name} is not a parquet file that can be read: {reason(error)}.") from error
     header = file.schema_arrow.names
-    columns = _columns(header, path.name)
+    columns = table_columns(header, path.name)
     for place in columns.binary:
         kind = file.schema_arrow.types[place]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
