@@ -26,13 +26,15 @@ from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.hierarchy_levels import level_columns, level_measures
 from mlflow_mleval.measures.label_curves import curve_measures
+from mlflow_mleval.measures.label_lists import are_lists, label_matrices
 from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
 from mlflow_mleval.measures.one_label import one_label_measures, sum_classes
 from mlflow_mleval.measures.propensities import Propensities
-from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS, expand
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS
+from mlflow_mleval.measures.requests import requested
 from mlflow_mleval.measures.thresholds import predicted
-from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     binary_matrix,
@@ -141,7 +143,7 @@ class Evaluation(Reported):
     @cached_property
     def _figures(self) -> tuple[dict[str, float], dict[str, str]]:
         sums = self.total
-        found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column)
+        found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column) | level_measures(sums.by_column)
         if self.kind == ONE_LABEL:
             found |= one_label_measures(sums)
         elif self.kind == LABEL_SETS:
@@ -309,10 +311,12 @@ def evaluate(
     Parameters
     ----------
     y_true : array, data frame (pandas, polars, pyarrow) or scipy.sparse of 0 and 1, shape (N, K); or vector of N classes
-        Classes are whole numbers, text or booleans.
+        Classes are whole numbers, text or booleans. Label sets may also be N sets of labels, or any collections of labels where
+        the scores are mappings.
     y_score : the same of finite numbers, optional
         The larger, the more relevant. The ranking measures need it; the dependence-aware losses need it in [0, 1].
-        Zeros that a sparse matrix does not store are scores of 0. Integers that are all 0 or 1 give a warning. Of one label:
+        Zeros that a sparse matrix does not store, and labels that a mapping of label to score lacks, are scores of 0.
+        Integers that are all 0 or 1 give a warning. Of one label:
         probabilities or values of a decision function, shape (N, C); of two classes also (N,), for the second. Rows of
         probabilities sum to 1.
     y_pred : the same as ``y_true``, optional
@@ -359,22 +363,25 @@ def evaluate(
     """
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
-    asked, families = _asked(measures, hierarchy)
+    if are_lists(y_true, y_score):
+        y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
+    kind = ONE_LABEL if is_vector(y_true) else LABEL_SETS
+    asked, families = requested(measures, kind, hierarchy is not None)
     if families:
         hierarchy_options["measures"] = families
-    if is_vector(y_true):
+    if kind == ONE_LABEL:
         if train_labels is not None:
             raise TypeError("`train_labels` is for label sets, and `y_true` is a vector of classes. Leave it out.")
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
-        further, identity = _with_hierarchy(*sets, names, hierarchy, hierarchy_options)
+        further, identity = _with_hierarchy(*sets, names, hierarchy, hierarchy_options, asked)
         options = {"sum_part": sum_classes, "vectors": vectors, "further": further}
         sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
         if rows is not None and isinstance(y_true, pd.Series):
             rows.index = y_true.index
         inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
-        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth)
+        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked)
     if probabilities is not None:
         raise TypeError("`probabilities` is for one label of several classes, and `y_true` is a matrix. Leave it out.")
     true = binary_matrix(y_true, "y_true")
@@ -402,10 +409,10 @@ def evaluate(
     if weights is None and (scored := [f"{m}_at_{k}" for m, k in parsed(asked) if m in SCORED]) and score is not None:
         raise ValueError(f"`train_labels` must be given for {scored[0]}. Pass the label matrix of the training instances.")
     asked += SETS["at_k"] * (n_labels >= MANY_LABELS) + SETS["xmc"] * (weights is not None)
-    asked = tuple(dict.fromkeys(asked)) if score is not None or asked else ()
+    asked = tuple(dict.fromkeys(asked))
     true, score, pred = comparable(true, score, pred, cut)
     above = predicted(score, cut) if pred is None and hierarchy is not None else pred
-    further, identity = _with_hierarchy(true, above, names, hierarchy, hierarchy_options)
+    further, identity = _with_hierarchy(true, above, names, hierarchy, hierarchy_options, asked)
     options = {"threshold": cut, "conventions": conventions, "further": further, "asked": asked, "propensities": weights}
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
@@ -453,12 +460,16 @@ def evaluate_hierarchical(
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:
         raise ValueError(f"`pred_sets` must hold as many instances as `true_sets` ({sets[0].shape[0]}), got {sets[1].shape[0]}.")
-    further, identity = _hierarchical(*sets, h, hierarchy_options)
+    asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
+    if families:
+        hierarchy_options["measures"] = families
+    further, identity = _hierarchical(*sets, h, hierarchy_options, asked)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
     if rows is not None and isinstance(true_sets, pd.Series):
         rows.index = true_sets.index
-    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), hierarchy=identity, instances=rows, taxonomy=h, instance_truth=truth)
+    known = {"hierarchy": identity, "instances": rows, "taxonomy": h, "instance_truth": truth, "asked": asked}
+    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), **known)
 
 
 def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
@@ -518,32 +529,20 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _asked(measures: Iterable[str] | str | None, h: Hierarchy | None) -> tuple[tuple[str, ...], list[str]]:
-    """The measures that are asked for beside the usual ones, and the families of hierarchical ones to keep to."""
-    names = [] if measures is None else [measures] if isinstance(measures, str) else list(measures)
-    if not names and measures is not None:
-        raise ValueError("`measures` must name at least one measure or set, got none. Omit it for the usual ones.")
-    families = [name for name in names if name in hierarchical.FAMILIES]
-    if families and h is None:
-        raise TypeError(f"`hierarchy` must be given with {families[0]!r} in `measures`. Leave it out without one.")
-    rest = expand(name for name in names if name not in families)
-    if unknown := [name for name in rest if name not in MEASURES]:
-        raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown), 8)}.")
-    return tuple(name for name in rest if LABEL_SETS in MEASURES[name].asked), families
-
-
 def _with_hierarchy(
-    true: Any, pred: Any, names: Sequence[Hashable], h: Hierarchy | None, options: Mapping[str, Any]
+    true: Any, pred: Any, names: Sequence[Hashable], h: Hierarchy | None, options: Mapping[str, Any], asked: Sequence[str]
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """`_hierarchical` of label matrices; nothing without a hierarchy, which the options need."""
     if h is not None:
-        return _hierarchical(_indicator(true, names, h), _indicator(pred, names, h), h, options)
+        return _hierarchical(_indicator(true, names, h), _indicator(pred, names, h), h, options, asked)
     if options:
         raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, options))}. Leave these out without it.")
     return None, None
 
 
-def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _hierarchical(
+    true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
     if unknown := [name for name in options if name not in hierarchical.OPTIONS]:
         raise TypeError(f"an option of a hierarchy must be one of {', '.join(hierarchical.OPTIONS)}, got {unknown[0]!r}.")
@@ -553,7 +552,8 @@ def _hierarchical(true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any]
     table = hierarchical.instance_measures(true, pred, h, **options)
     if options["max_ancestors"] is None:
         del options["max_ancestors"]  # so that results of versions without it go on agreeing in their options
-    return {name: table[name].to_numpy() for name in table}, {"hierarchy": h.digest, **options}
+    columns = {name: table[name].to_numpy() for name in table} | level_columns(true, pred, h, asked)
+    return columns, {"hierarchy": h.digest, **options}
 
 
 def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:

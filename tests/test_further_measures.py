@@ -203,8 +203,30 @@ def test_many_labels_are_judged_at_k_and_training_labels_add_propensities():
         mleval.merge([ev, other])
 
 
+def test_lists_of_labels_with_scores_are_matrices():
+    for seed in range(20):
+        y, s, _ = case(seed)
+        names = [f"n{i}" for i in range(y.shape[1])]
+        sets = [[names[j] for j in np.flatnonzero(row)] for row in y]
+        scores = [{names[j]: float(row[j]) for j in np.flatnonzero(row)[::-1]} for row in s]
+        lists = evaluate(sets, scores, label_names=names, measures="at_k")
+        whole = evaluate(y, s.astype(float), label_names=names, measures="at_k")
+        assert lists.measures == pytest.approx(whole.measures, rel=1e-12) and lists.truth_digest == whole.truth_digest
+    assert mleval.evaluate([{"a"}, {"b", "c"}], y_pred=[["a"], ["b"]]).label_names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(("lists", "message"), [
+    (([{"a"}], [{"a": 1.0}, {}]), "`y_score` must hold the 1 instances"), (([{"a"}], [["a"]]), "got list in row 0"),
+    (([{"a"}, "b"], [{}, {}]), "`y_true` must hold collections of labels, got str in row 1"),
+    (([{"a"}], [{"a": np.nan}]), "`y_score` must hold finite scores"), (([set()], [{}]), "must name the labels"),
+])  # fmt: skip
+def test_bad_lists_are_refused(lists, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        mleval.evaluate(*lists)
+
+
 @pytest.mark.parametrize(("options", "message"), [
-    ({"measures": "f11"}, "`measures` must be names of measures or of sets of them, got 'f11'"),
+    ({"measures": "f11"}, "or name measures or sets of them, got 'f11'"),
     ({"measures": []}, "must name at least one"),
     ({"measures": "psp_at_3"}, "`train_labels` must be given for psp_at_3"),
     ({"train_labels": [[1, 0, 1]]}, "`train_labels` must have the 2 labels of `y_true`, got 3"),

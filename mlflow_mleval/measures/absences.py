@@ -36,6 +36,8 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Col
     if measure.family == "cost":
         return "it was not measured, or not of all parts"
     if measure.family.startswith("hierarchical"):
+        if has_hierarchy and name in asked:
+            return "no class of this level is true or predicted"
         return "no `hierarchy` was given" if not has_hierarchy else "it was not asked for"
     if kind == ONE_LABEL and name.startswith("micro_"):
         return "of one label it is top1_accuracy"

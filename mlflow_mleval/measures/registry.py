@@ -14,6 +14,7 @@ from typing import Any, Literal
 INF = float("inf")
 #: Of more labels than this, measures at k are computed unasked: nobody reads label sets there.
 MANY_LABELS = 1000
+LEVEL_NAME = re.compile(r"level_([1-9][0-9]{0,3})_(precision|recall|f1)")
 AT_K_NAME = re.compile(r"(precision|recall|ndcg|psp|psndcg)_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
 
@@ -75,18 +76,27 @@ def _at_k(name: str, k: int) -> Measure:
     return Measure(f"{name}_at_{k}", "max", (0, 1), "at-k", source, text.format(k=k), (LABEL_SETS,), settled, (LABEL_SETS,))
 
 
+def _at_level(name: str, level: int) -> Measure:
+    text = f"{'F1' if name == 'f1' else name} of set sizes summed over instances, of the classes at level {level} alone"
+    settled = "sets are extended by ancestors; a class is one level below its lowest parent, roots are at level 1"
+    return Measure(f"level_{level}_{name}", "max", (0, 1), "hierarchical-level", KOSMOPOULOS, text, _ALL, settled, _ALL)
+
+
 class _Registry(dict[str, Measure]):
-    """Measures by name; those at any k are known, and the usual ones listed."""
+    """Measures by name; those at any k and of any level are known, and the usual ones listed."""
 
     def __missing__(self, name: object) -> Measure:
-        if isinstance(name, str) and (found := AT_K_NAME.fullmatch(name)):
-            return _at_k(found[1], int(found[2]))
+        if isinstance(name, str):
+            if found := AT_K_NAME.fullmatch(name):
+                return _at_k(found[1], int(found[2]))
+            if found := LEVEL_NAME.fullmatch(name):
+                return _at_level(found[2], int(found[1]))
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or (isinstance(name, str) and AT_K_NAME.fullmatch(name) is not None)
+        return self.get(name) is not None
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: object, default: Any = None) -> Any:
         try:
             return self[name]
         except KeyError:
@@ -218,6 +228,11 @@ MEASURES: Mapping[str, Measure] = _Registry({
             ("micro_lca_recall", "max", 0, 1, "lca_recall of graph sizes summed over instances"),
             ("micro_lca_f1", "max", 0, 1, "lca_f1 of graph sizes summed over instances"),
         ], _ALL),
+        *(_at_level(name, 2) for name in ("precision", "recall", "f1")),
+        *_measures("hierarchical-level", KOSMOPOULOS, [
+            ("violation_rate", "min", 0, 1, "share of instances whose predicted set lacks an ancestor of one of its classes"),
+            ("missing_ancestors", "min", 0, INF, "mean number of ancestors that predicted sets lack"),
+        ], _ALL, "of the predicted sets as given", _ALL),
         *_measures("cost", "measured by the caller", [
             ("fit_time", "min", 0, INF, "seconds to fit"),
             ("predict_time", "min", 0, INF, "seconds to predict"),
@@ -234,14 +249,14 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "bipartition": tuple(m.name for m in MEASURES.values() if m.family in ("example", "label")),
     "dependence": tuple(m.name for m in MEASURES.values() if m.family == "dependence"),
     "awareness": ("soft_binomial_slope", "binomial_slope", "binomial_gain"),
-    "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical")),
+    "hierarchical": tuple(m.name for m in MEASURES.values() if m.family.startswith("hierarchical") and not m.asked),
     "at_k": tuple(f"{name}_at_{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5)),
     "xmc": tuple(f"{name}_at_{k}" for name in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5)),
     "probabilistic": (
         "log_loss", "brier_score", "ece_15",
         *(f"{average}_{area}" for area in ("auroc", "ap") for average in ("macro", "weighted", "micro")),
     ),
-    "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted"),
+    "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "violation_rate"),
     "single_label": tuple(m.name for m in MEASURES.values() if ONE_LABEL in m.kinds and CLASS_SETS not in m.kinds),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
     "one-label": ("top1_accuracy", "balanced_accuracy", "macro_f1", "matthews", "log_loss", "macro_auroc"),

@@ -129,6 +129,15 @@ def measures_document() -> Document:
         note = ". ".join([f"For {listed(kinds)}", *([convention[0].upper() + convention[1:]] if convention else [])])
         tables.append(Table([*columns], title=f"{family} ({source})", note=f"{note}.", depth=ALWAYS, most=len(rows)))
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
+    settled: dict[str, list[str]] = {}
+    for m, _ in known:
+        settled.setdefault(m.convention, []).append(m.name)
+    kept = [(", ".join(members), text) for text, members in settled.items() if text]
+    asked = [m.name for m, _ in known if m.asked]
+    unasked = (
+        f"Of label sets and of hierarchies, {', '.join(asked)} are computed where they are asked for: evaluate(measures=[NAME]). "
+        "Other k and other levels are named alike: precision_at_10, level_3_f1."
+    )
     more = "Any other metric works once its direction is declared: --min NAME or --max NAME."
     frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])
     record = [{**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)} for m, _ in known]
@@ -136,6 +145,7 @@ def measures_document() -> Document:
     return Document(
         "Measures",
         [Section("measures", "Measures", [first, *tables]),
+         Section("conventions", "What definitions leave open", [Terms(kept, depth=ALWAYS), Text([unasked], depth=ALWAYS)]),
          Section("sets", "Named sets for --measure and --exclude-measure", [sets, Text([more], depth=ALWAYS)])],
         data=lambda: {"measures": record, "sets": SETS}, frames=lambda: {"measures": frame}, main="measures",
     )  # fmt: skip

@@ -34,7 +34,7 @@ FAMILIES = {
     "example": "label sets", "label": "labels", "ranking": "order of scores", "dependence": "dependence", "cost": "seconds",
     "hierarchical-set": "classes and those above", "hierarchical-pair": "distances", "hierarchical-lca": "common ancestors",
     "one-label": "classes", "probability": "probabilities", "curve": "order of scores", "at-k": "highest scores",
-    "further-label": "labels",
+    "further-label": "labels", "hierarchical-level": "levels of classes",
 }  # fmt: skip
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
