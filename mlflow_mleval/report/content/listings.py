@@ -132,7 +132,7 @@ def measures_document() -> Document:
     settled: dict[str, list[str]] = {}
     for m, _ in known:
         settled.setdefault(m.convention, []).append(m.name)
-    kept = [(", ".join(members), text) for text, members in settled.items() if text]
+    kept = [Text([f"{', '.join(members)}: {text}."], depth=ALWAYS) for text, members in settled.items() if text]
     asked = [m.name for m, _ in known if m.asked]
     unasked = (
         f"Of label sets and of hierarchies, {', '.join(asked)} are computed where they are asked for: evaluate(measures=[NAME]). "
@@ -145,7 +145,7 @@ def measures_document() -> Document:
     return Document(
         "Measures",
         [Section("measures", "Measures", [first, *tables]),
-         Section("conventions", "What definitions leave open", [Terms(kept, depth=ALWAYS), Text([unasked], depth=ALWAYS)]),
+         Section("conventions", "What definitions leave open", [*kept, Text([unasked], depth=ALWAYS)]),
          Section("sets", "Named sets for --measure and --exclude-measure", [sets, Text([more], depth=ALWAYS)])],
         data=lambda: {"measures": record, "sets": SETS}, frames=lambda: {"measures": frame}, main="measures",
     )  # fmt: skip
