@@ -123,37 +123,31 @@ def measures_document() -> Document:
     """The registry, a table a family, and the named sets."""
     known = [(m, f"{number(m.range[0])} to {number(m.range[1])}") for m in MEASURES.values()]
     tables = []
-    for (family, source, kinds, convention), members in groupby(known, key=lambda row: _group(row[0])):
+    for (family, source, kinds, convention, asked), members in groupby(known, key=lambda row: _group(row[0])):
         rows = [(m.name, m.direction, span, m.summary) for m, span in members]
         columns = map(Column, ("measure", "better", "range", "what it is"), zip(*rows, strict=True), ("<", "<", "<", "wrap"))
-        note = ". ".join([f"For {listed(kinds)}", *([convention[0].upper() + convention[1:]] if convention else [])])
+        request = [f"Of {listed(asked)} on request: evaluate(measures=[NAME])"] if asked else []
+        note = ". ".join([f"For {listed(kinds)}", *request, *([convention[0].upper() + convention[1:]] if convention else [])])
         tables.append(Table([*columns], title=f"{family} ({source})", note=f"{note}.", depth=ALWAYS, most=len(rows)))
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
-    settled: dict[str, list[str]] = {}
-    for m, _ in known:
-        settled.setdefault(m.convention, []).append(m.name)
-    kept = [Text([f"{', '.join(members)}: {text}."], depth=ALWAYS) for text, members in settled.items() if text]
-    asked = [m.name for m, _ in known if m.asked]
-    unasked = (
-        f"Of label sets and of hierarchies, {', '.join(asked)} are computed where they are asked for: evaluate(measures=[NAME]). "
-        "Other k and other levels are named alike: precision_at_10, level_3_f1."
+    more = (
+        "At k and by level, other numbers are named alike: precision_at_10, level_3_f1. "
+        "Any other metric works once its direction is declared: --min NAME or --max NAME."
     )
-    more = "Any other metric works once its direction is declared: --min NAME or --max NAME."
     frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])
     record = [{**doc.named(m, "name", "direction"), "low": m.range[0], "high": m.range[1], **_origin(m)} for m, _ in known]
     first = Text(["Known measures, which way is better, and their range:"], depth=ALWAYS)
     return Document(
         "Measures",
         [Section("measures", "Measures", [first, *tables]),
-         Section("conventions", "What definitions leave open", [*kept, Text([unasked], depth=ALWAYS)]),
          Section("sets", "Named sets for --measure and --exclude-measure", [sets, Text([more], depth=ALWAYS)])],
         data=lambda: {"measures": record, "sets": SETS}, frames=lambda: {"measures": frame}, main="measures",
     )  # fmt: skip
 
 
-def _group(m: Measure) -> tuple[str, str, tuple[str, ...], str]:
+def _group(m: Measure) -> tuple[str, str, tuple[str, ...], str, tuple[str, ...]]:
     """What the measures of a table share."""
-    return m.family, m.source, m.kinds, m.convention
+    return m.family, m.source, m.kinds, m.convention, m.asked
 
 
 def _origin(m: Measure) -> dict[str, str]:
