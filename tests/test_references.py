@@ -2,7 +2,7 @@
 
 import re
 
-from mlflow_mleval.analysis.posthoc import tests
+from mlflow_mleval.analysis.posthoc import tests as every_test
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.report.references import _FIRST, _METHODS, _THEN, REFERENCES
 
@@ -10,7 +10,7 @@ from mlflow_mleval.report.references import _FIRST, _METHODS, _THEN, REFERENCES
 def test_all_that_is_cited_is_there():
     assert [*_FIRST, *_THEN] == [*_METHODS]
     cited = {cite for _, sources in _METHODS.values() for cite in sources}
-    cited |= {cite for test in tests() for cite in test.sources}
+    cited |= {cite for test in every_test() for cite in test.sources}
     sources = {m.source.partition(",")[0] for m in MEASURES.values() if re.search(r" \d{4}", m.source)}
     assert cited <= {*REFERENCES} and cited | sources >= {*REFERENCES}
     assert {"Madjarov et al. 2012", "Hüllermeier et al. 2022", "Kosmopoulos et al. 2015"} <= sources & {*REFERENCES}

@@ -179,7 +179,7 @@ def strip_latex(text):
 KNOWN = set(re.findall(r"\w+", """
     begin end paragraph item centering small setlength tabcolsep caption label resizebox ifdim width linewidth else fi
     toprule midrule bottomrule footnotesize raggedright par textbackslash textasciitilde textasciicircum textless
-    textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow
+    textgreater textbar char textendash ldots pm times leq geq infty alpha phi chi tau Lambda cdot uparrow downarrow draw quad
 """))
 
 
@@ -191,7 +191,8 @@ def test_latex_is_balanced_and_only_our_commands_act(design):
     begun, ended = (re.findall(rf"\\{word}\{{(\w+)\}}", bare) for word in ("begin", "end"))
     assert sorted(begun) == sorted(ended)
     assert set(re.findall(r"\\([a-zA-Z]+)", bare)) <= KNOWN
-    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == text.count(r"\caption{")
+    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == text.count(r"\begin{table}")
+    assert text.count(r"\caption{") == text.count(r"\begin{table}") + text.count(r"\begin{figure}")
     for body in re.findall(r"\\toprule\n(.*?)\\bottomrule", text, re.S):
         rows = [line for line in body.split("\n") if line and line != r"\midrule"]
         assert len({len(re.findall(r"(?<!\\)&", row)) for row in rows}) == 1

@@ -20,18 +20,22 @@ HEAD = r"""% To be included by \input. In the preamble:
 %   \usepackage{booktabs}
 %   \usepackage{graphicx}
 %   \usepackage{tikz}
-% Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them."""
+% Names in scripts other than Latin need LuaLaTeX or XeLaTeX and a font that has them.
+\begin{sloppypar}"""
 
 
 def render(document: Document, width: int = 100) -> str:
-    """Sections under run-in headings, from the second on; `width` changes nothing."""
+    """Sections under run-in headings, from the second on; `width` changes nothing.
+
+    Lines may be loose: names of measures have no place to break.
+    """
     parts = [HEAD]
     for i, section in enumerate(document.sections):
         found = list(section.linear(PAPER, tikz=True))
         if blocks := [part for block in found for part in _parts(block, section)]:
             headed = i and not noted(found) and not blocks[0].startswith(r"\paragraph")
             parts += [*([rf"\paragraph{{{_text(section.title)}}}"] if headed else []), *blocks]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, r"\end{sloppypar}"]) + "\n"
 
 
 def _text(text: object) -> str:

@@ -22,10 +22,9 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     found = c.next_dataset
     if found is None:
         return None
-    first, second = c.order[:2]
     text = [s.text for s in sentences(c)]
     table = _table(c, depth)
-    figures = [_figure(c, measure, first, second) for measure in found.pairs]
+    figures = [_figure(c, measure) for measure in found.pairs]
     words = Terms([*glossary("next_dataset").items()], doc.WORDS)
     blocks = [
         Text(text, depth=depth), *doc.points(found.doubts, "Doubts about these", depth=depth), table,
@@ -36,20 +35,18 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
 
 
 def sentences(c: Comparison) -> list[Sentence]:
-    """By measure: how probable it is that the leader is better than the runner-up on the next dataset; what this rests on."""
+    """By measure: how probable it is that the better of the first pair stays so on the next dataset; what this rests on."""
     found = c.next_dataset
     if found is None:
         return []
-    first, second = c.order[:2]
     said = []
     for measure, pairs in found.pairs.items():
-        row = found.pair(measure, first, second)
-        if row is None:
-            continue
+        row = found.table(measure, c.order).iloc[0]
         said.append(
-            f"On the next dataset {name(first)} would be better than {name(second)} by {name(measure)} with probability "
-            f"{probability(row.p_better)}, and worse with {probability(row.p_worse)}; with {probability(row.p_equivalent)} they "
-            f"would differ by no more than {number(pairs.rope)} ({found.ropes_from[measure]})."
+            f"On the next dataset {name(row.method_a)} would be better than {name(row.method_b)} by {name(measure)} with "
+            f"probability {probability(row.p_better)}, and worse with {probability(row.p_worse)}; with "
+            f"{probability(row.p_equivalent)} they would differ by no more than {number(pairs.rope)} "
+            f"({found.ropes_from[measure]})."
         )
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(
@@ -86,10 +83,12 @@ def _table(c: Comparison, depth: int) -> Table:
     return Table(columns, title="Every pair on the next dataset", key="next-dataset", things="pairs", depth=depth)
 
 
-def _figure(c: Comparison, measure: str, first: str, second: str) -> Figure:
+def _figure(c: Comparison, measure: str) -> Figure:
+    """The differences of the first pair of the table: not every method has folds."""
     found = c.next_dataset
-    by_dataset, row = found.by_dataset(measure, first, second), found.pair(measure, first, second)
-    rope = found.ropes[measure]
+    row, rope = found.table(measure, c.order).iloc[0], found.ropes[measure]
+    first, second = row.method_a, row.method_b
+    by_dataset = found.by_dataset(measure, first, second)
     svg = shrinkage(by_dataset, rope, row.mean_difference, f"{first} minus {second} by {measure}", (first, second))
     better = "larger" if c.study.directions[measure] == "max" else "smaller"
     caption = (
