@@ -52,6 +52,7 @@ _PUBLIC = {
 _ALSO = {
     "friedman": "analysis.ranks",
     "max_t": "analysis.posthoc.max_t",
+    "betting": "analysis.posthoc.betting",
     "nemenyi": "analysis.posthoc.nemenyi",
     "bonferroni_dunn": "analysis.posthoc.bonferroni_dunn",
     "skillings_mack": "analysis.ranks",

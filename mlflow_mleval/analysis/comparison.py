@@ -27,6 +27,8 @@ from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.loss_profiles import Profiles
 from mlflow_mleval.analysis.paired import apart, possible_ranks
 from mlflow_mleval.analysis.posthoc import asked_names, deciding, make
+from mlflow_mleval.analysis.posthoc.betting import BettingResult
+from mlflow_mleval.analysis.posthoc.description import FLOWS as LARGEST
 from mlflow_mleval.analysis.posthoc.description import Made, Tested
 from mlflow_mleval.analysis.posthoc.max_t import MaxTResult
 from mlflow_mleval.analysis.posthoc.nemenyi import NemenyiResult
@@ -157,6 +159,11 @@ class Comparison(Reported):
     def max_t(self) -> MaxTResult | None:
         """Step-down max-T by sign changes of whole datasets."""
         return self._made("max_t")
+
+    @property
+    def betting(self) -> BettingResult | None:
+        """Bets on every pair; None where another test was asked for."""
+        return self._made("betting")
 
     @property
     def pairwise(self) -> PairwiseResult | None:
@@ -372,8 +379,9 @@ def compare(
         Significance level of every test.
     ties : {"correct", "ignore"}
         Tie correction of the Friedman statistic; "ignore" reproduces the papers.
-    test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg"}
-        Which test decides about pairs; "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
+    test : {"max-t", "nemenyi", "wilcoxon", "bonferroni-dunn", "benjamini-hochberg", "anytime"}
+        Which test decides about pairs; "anytime", by betting, may be looked at again whenever datasets have come;
+        "bonferroni-dunn", for which "nemenyi" may stand, needs a control.
     correction : str
         Correction of the p-values of signed ranks for their number.
     control : str, optional
@@ -443,7 +451,8 @@ def compare(
         there.loc[dataset, method] = False
     there |= missing_is_failure
     flows = table if on == FUSED else _v_shape(table)
-    tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed)
+    growing = {"arrival": full.arrival, "bound": _bound(fusion, on)}
+    tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing)
     tests = _tests_over_datasets(tested, ties, test, absent)
     said = step(tests.pop("said"))
     gaps = on != FUSED and study.cells(on).isna().any(axis=None)
@@ -537,6 +546,13 @@ def _v_shape(table: pd.DataFrame) -> pd.DataFrame:
     """Net flows by one measure, larger is better, where the preference is V-shape up to its range on the dataset."""
     spread = (table.max(axis=1) - table.min(axis=1)).replace(0, 1)
     return table.sub(table.mean(axis=1), axis=0).div(spread, axis=0) * (table.shape[1] / (table.shape[1] - 1))
+
+
+def _bound(fusion: Fusion, on: str) -> float:
+    """The largest difference that two methods can have on a dataset: smaller where all preferences are in proportion."""
+    m = fusion.phi.shape[1]
+    linear = on != FUSED or (fusion.options["preference"] == "v_shape" and fusion.options["p"] is None)
+    return m / (m - 1) if linear else LARGEST
 
 
 def _tests_over_datasets(tested: Tested, ties: str, test: str, absent: dict[str, str]) -> dict[str, Any]:

@@ -17,8 +17,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.analysis.paired import NOISE, adjust, named_pairs
+from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
-from mlflow_mleval.measures.registry import directions
+from mlflow_mleval.measures.registry import MEASURES, directions
 from mlflow_mleval.naming import some
 from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.reported import Reported
@@ -35,6 +36,12 @@ TILE, PRODUCT = 64, 2**18
 FEW = 12
 #: Statistics of permutations this close to the observed one are equal to it: they are sums in another order.
 EQUAL = 1e-9
+
+#: What tests by betting may claim, and what they cost.
+ANYTIME = (
+    "The tests bet on instance after instance, in the order of the table. They may be looked at whenever instances have been "
+    "added at its end, and take about twice as many as permutations, which may be looked at once."
+)
 
 
 @dataclass(frozen=True)
@@ -123,9 +130,12 @@ class InstanceTests(Reported):
         (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
         permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
         permutation test the maximum over all rows (step-down max-T); significant (by that).
+        Of tests at any number of looks also anytime_pvalue (by betting, see `betting`) and anytime_corrected (Holm); significant
+        and `pairs` go by these then, and the statistic of a pair is its largest capital.
     n_instances : Before instances without a value were left out.
     n_clusters : Of instances that belong together; None where each counts by itself.
     n_resamples, seed : Of the permutation test.
+    anytime : Whether bets decide, at any number of looks.
     """
 
     pairs: pd.DataFrame
@@ -138,6 +148,7 @@ class InstanceTests(Reported):
     n_resamples: int = field(metadata={"key": "n_draws"})
     seed: int
     warnings: tuple[str, ...] = ()
+    anytime: bool = False
     n_draws = alias("n_resamples")
 
     @property
@@ -160,7 +171,7 @@ class InstanceTests(Reported):
         """What the tests say, in a sentence, and what they do not; `named` writes the names of methods."""
         return (
             f"{self.headline(named)}; this is about these methods as they were trained, on instances like these: not about "
-            "training them again, nor about other datasets."
+            "training them again, nor about other datasets." + (f" {ANYTIME}" if self.anytime else "")
         )
 
 
@@ -168,7 +179,7 @@ class InstanceTests(Reported):
 def instance_tests(
     methods: Mapping[Hashable, Source], measures: Iterable[str], *, minimize: Iterable[str] = (), maximize: Iterable[str] = (),
     clusters: ArrayLike | pd.Series | None = None, blocks: ArrayLike | pd.Series | None = None, alpha: float = 0.05,
-    n_resamples: int = 9_999, seed: int = 0,
+    n_resamples: int = 9_999, seed: int = 0, anytime: bool = False,
 ) -> InstanceTests:
     r"""Sign test, signed-rank test and permutation test of every pair of methods, on measures of the same instances.
 
@@ -201,12 +212,17 @@ def instance_tests(
     n_resamples : int
         Random swaps. The smallest p-value is 1 / (n_resamples + 1).
     seed : int
+    anytime : bool
+        Decide by betting (Waudby-Smith & Ramdas 2024; see `betting`), with Holm's correction over pairs and measures: the level
+        holds however often the tests are made again after instances were added at the end of the tables. Measures must be known
+        to lie between bounds.
 
     Raises
     ------
     ValueError
-        Fewer than two methods, no measure or one without a direction, columns of different lengths or indexes, infinite values,
-        no instance with a value, fewer than two clusters, or a cluster that is missing.
+        Fewer than two methods, no measure or one without a direction or, with `anytime`, without bounds; columns of
+        different lengths or indexes, infinite values, no instance with a value, fewer than two clusters, or a cluster
+        that is missing.
 
     Examples
     --------
@@ -224,10 +240,12 @@ def instance_tests(
     if len(methods) < 2 or not names:
         raise ValueError(f"`methods` must hold at least two and `measures` one, got {len(methods)} and {len(names)}.")
     better = directions(names, minimize, maximize)
+    limits = _limits(names) if anytime else {}
     labels = tuple(methods)
     first, second = np.triu_indices(len(labels), 1)
     swapped = np.empty((len(names), n_resamples, len(labels)))
     parts, n_instances, index, missing, unequal = [], None, None, {}, np.zeros((len(names), len(first)))
+    capital = np.ones((len(first), len(names)))
     unit: NDArray[np.intp] | None = None
     for j, measure in enumerate(names):
         values, index = _read(methods, measure, n_instances, index)
@@ -243,6 +261,9 @@ def instance_tests(
         noise = NOISE * np.abs(values[~empty]).max()
         rows = [_pair(values[:, a] - values[:, b], ~empty, unit, noise, alpha) for a, b in zip(first, second, strict=True)]
         parts.append(pd.DataFrame(rows).assign(measure=measure, pair=np.arange(len(first))))
+        if anytime:
+            for k, pair in enumerate(zip(first, second, strict=True)):
+                capital[k, j] = _largest_capital(values[~empty][:, pair], unit if unit is None else unit[~empty], limits[measure])
         unequal[j] = np.sqrt(parts[-1].pop("square"))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
@@ -259,7 +280,14 @@ def instance_tests(
         table.insert(at, f"{test}_corrected", adjust(table[f"{test}_pvalue"]))
     table["permutation_pvalue"] = raw.ravel()
     table["permutation_corrected"] = stepped.ravel()
-    table["significant"] = table["permutation_corrected"] <= alpha
+    decisive = table["permutation_corrected"].to_numpy()
+    if anytime:
+        statistic, pvalue = capital, np.minimum(1.0, 1 / capital)
+        joint = np.minimum(1.0, pvalue.min(axis=1) * len(names))
+        decisive = adjust(pvalue)
+        stepped = decisive.reshape(pvalue.shape)
+        table["anytime_pvalue"], table["anytime_corrected"] = pvalue.ravel(), decisive
+    table["significant"] = decisive <= alpha
     signs = np.where(table["significant"], np.sign(table["mean_difference"]), 0).reshape(stepped.shape)
     most = statistic.argmax(axis=1)
     corrected = stepped.min(axis=1)
@@ -271,7 +299,7 @@ def instance_tests(
     n_clusters = None if unit is None else int(unit.max()) + 1
     found = InstanceTests(
         pairs, table, labels, names, int(n_instances), n_clusters, alpha, n_resamples, seed,
-        _doubts(table, missing, n_clusters, n_resamples, alpha),
+        _doubts(table, missing, n_clusters, n_resamples, alpha), anytime,
     )  # fmt: skip
     if blocks is None or clusters is not None:
         return found
@@ -279,6 +307,29 @@ def instance_tests(
         methods, measures, minimize=minimize, maximize=maximize, clusters=blocks, alpha=alpha, n_resamples=n_resamples, seed=seed
     )
     return replace(found, warnings=(_fold_doubt(found, by_fold), *found.warnings))
+
+
+def bounded(name: str) -> bool:
+    """Whether a measure is known to lie between bounds."""
+    return name in MEASURES and bool(np.isfinite(MEASURES[name].range).all())
+
+
+def _limits(names: Sequence[str]) -> dict[str, float]:
+    """By measure, the largest difference of two values."""
+    if wide := [name for name in names if not bounded(name)]:
+        raise ValueError(
+            f"`anytime` needs measures that are known to lie between bounds, got {some(wide)}. Leave out what has none."
+        )
+    return {name: float(np.ptp(MEASURES[name].range)) for name in names}
+
+
+def _largest_capital(values: Array, unit: NDArray[np.intp] | None, limit: float) -> float:
+    """Of bets on the differences of two columns, in the order of the rows; with clusters, on the mean of each."""
+    d = values[:, 0] - values[:, 1]
+    if unit is not None:
+        counts = np.bincount(unit)
+        d = (np.bincount(unit, d) / np.maximum(counts, 1))[counts > 0]
+    return float(np.exp(min(log_capital(scaled(d, limit)).max(), 700)))
 
 
 def _units(clusters: ArrayLike | pd.Series, n: int, index: Any) -> NDArray[np.intp]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
-from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.analysis.posthoc.description import FLOWS, Posthoc, Tested
 from mlflow_mleval.analysis.promethee import WeighedFlows
 from mlflow_mleval.analysis.redundancy import redundancy_filter
 from mlflow_mleval.analysis.stability import LeaveOneOut, Sensitivity
@@ -105,7 +105,9 @@ class Retest:
             return []
         phi, ranks = (pd.DataFrame(x, index, columns) for x in (flows.phi, flows.ranks))
         phi = phi.where(self.finished.reindex(index=index, columns=columns))
-        return list(self.test.run(Tested(phi, ranks, phi, t.alpha, t.correction, t.control, t.seed, MOST)).significant_pairs)
+        wide = float((phi.max(axis=1) - phi.min(axis=1)).max()) > t.bound  # as other preference functions may make them
+        again = replace(t, table=phi, ranks=ranks, flows=phi, most=MOST, bound=FLOWS if wide else t.bound)
+        return list(self.test.run(again).significant_pairs)
 
 
 def separations(

@@ -136,7 +136,7 @@ def measures(format: str | None, filename: str | None, quiet: bool) -> None:
     write(measures_document().render(opt.chosen_format(format, filename), width()), filename, quiet)
 
 
-@main.command(params=[*_STUDY, *opt.fusion, *opt.tests, opt.level, opt.gate, *opt.output])
+@main.command(params=[*_STUDY, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.output])
 def rank(format: str | None, filename: str | None, quiet: bool, require_significant: bool, **choices: Any) -> None:
     """Fuse the measures into one ranking, per dataset and over all.
 
@@ -153,7 +153,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 
 
 @main.command(params=[
-    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
+    *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
     opt.cluster, *opt.answers,
     opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
@@ -188,8 +188,8 @@ def compare(
 
 
 @main.command(params=[
-    *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.rope_of_reports,
-    opt.weightings, opt.seed,
+    *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing,
+    opt.rope_of_reports, opt.weightings, opt.seed,
     Option("Output", "--log", is_flag=True,
            help="Store the report as a run in MLflow, too, so that others find it in the UI, and write the run's id to stdout, "
            "or its address to a terminal. The same report again updates its run."),
@@ -282,6 +282,10 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
         if isinstance(picked.get(name), dict):
             picked[name] = dict.fromkeys(study.measures, default) | picked[name]
+    if choices.get("anytime"):
+        if picked["test"] != "max-t":
+            raise click.UsageError("--anytime is a test of its own. Leave out --test.")
+        picked["test"] = "anytime"
     folds = {"protocol": None, "ratio": None, "paired": True} | arguments(choices, *opt.protocol, opt.pairing)
     profiles = None
     if stability:
@@ -290,7 +294,7 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next
     parts = {"stability": stability, "over_folds": folds, "profiles": profiles, "next_dataset": next_dataset}
     if stability and len(study.runs) <= MOST_RUNS:
         ways = {"minimize": choices.get("minimize", ()), "maximize": choices.get("maximize", ())}
-        chance = {"alpha": picked.get("alpha", 0.05), "seed": picked.get("seed", 0)}
+        chance = {"alpha": picked.get("alpha", 0.05), "seed": picked.get("seed", 0), "anytime": choices.get("anytime", False)}
         parts["instances"] = tested_instances(study, None, quiet, **ways, **chance)[0]
     with progress("comparing", quiet, "steps") as step:
         return run(study, **picked, **parts, progress=step)

@@ -116,7 +116,7 @@ over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances"])
               help="What the tests count: datasets, the folds of each dataset, or test instances.")  # fmt: skip
 tests = (
     Option("Tests", "--on", default="fused", metavar="fused|MEASURE", help="Test the fused ranking, or one measure."),
-    Option("Tests", "--test", type=Test(asked_names()), default="max-t",
+    Option("Tests", "--test", type=Test([name for name in asked_names() if name != "anytime"]), default="max-t",
            help="Which test decides about pairs of methods; bonferroni-dunn needs --control."),
     Option("Tests", "--correction", type=Choice(["holm", "bonferroni", "none"]), default="holm",
            help="How to correct the p-values of Wilcoxon's test for their number."),
@@ -127,6 +127,9 @@ tests = (
            help="With --missing worst, let the worst value count in tests of pairs, too: a method that did not finish failed. "
            "Otherwise a pair goes by the datasets that both finished."),
 )  # fmt: skip
+anytime = Option("Tests", "--anytime", is_flag=True,
+                 help="Over datasets or instances: test by betting, which holds the level however often a store that grows is "
+                 "looked at, and finds less than a test that is made once.")  # fmt: skip
 level = Option("Tests", "--alpha", type=PROBABILITY, default=0.05, help="Significance level.")
 gate = Option("Tests", "--require-significant", is_flag=True, help="Exit with 3 unless some pair is separated.")
 protocol = (

@@ -11,13 +11,14 @@ from mlflow_mleval.cli.command import arguments, excluded_in_flags, flags, in_fl
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.cli.over_answers import holds_answers, run_answers
 from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.naming import some
 
 #: What all tests heed, and what those over each do beside.
 ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
 HEEDED = {
-    "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed),
+    "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed, opt.anytime),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (*opt.answers, opt.cluster, opt.swaps, opt.seed),
+    "instances": (*opt.answers, opt.cluster, opt.swaps, opt.seed, opt.anytime),
 }
 
 
@@ -90,7 +91,7 @@ def tested_instances(
     study: Any, wanted: list[str] | None, quiet: bool, cluster: str | None = None, **options: Any
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Tests over the instances by dataset, why other datasets have none, and notes."""
-    from mlflow_mleval.analysis.instance_tests import instance_tests
+    from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
     from mlflow_mleval.tracking.instance_tables import instances_of
 
     found, absent, notes = {}, {}, []
@@ -98,8 +99,13 @@ def tested_instances(
         say(f"testing over the instances of {dataset} …", quiet)
         try:
             with instances_of(study, dataset, wanted, cluster) as known:
+                if options.get("anytime") and wanted is None:
+                    chosen, wide = [m for m in known.measures if bounded(m)], [m for m in known.measures if not bounded(m)]
+                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(wide)
+                else:
+                    chosen = known.measures
                 groups = {"clusters": known.clusters, "blocks": known.folds}
-                found[dataset] = instance_tests(known.sources, known.measures, **groups, **options)
+                found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
                 notes += known.notes
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)

@@ -28,6 +28,8 @@ def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, 
     from mlflow_mleval.report.content.answer_sections import answers_document
     from mlflow_mleval.tracking.read_answers import load_answers
 
+    if choices.get("anytime"):
+        raise click.UsageError("--anytime: not for answers, of whose measures no bounds are known. Leave it out.")
     chosen = arguments(choices, *opt.selection)
     taken = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "datasets", "methods")
     selection = {key: chosen[key] for key in taken if key in chosen}

@@ -17,6 +17,7 @@ _TESTS = (
     ("wilcoxon", "wilcoxon", "Wilcoxon"),
     ("bonferroni-dunn", "bonferroni_dunn", "BonferroniDunn"),
     ("benjamini-hochberg", "benjamini_hochberg", "BenjaminiHochberg"),
+    ("anytime", "betting", "Betting"),
 )
 
 
@@ -24,7 +25,7 @@ def asked_names() -> list[str]:
     """What `compare(test=)` takes; the first is the default.
 
     >>> asked_names()
-    ['max-t', 'nemenyi', 'wilcoxon', 'bonferroni-dunn', 'benjamini-hochberg']
+    ['max-t', 'nemenyi', 'wilcoxon', 'bonferroni-dunn', 'benjamini-hochberg', 'anytime']
     """
     return [asked for asked, _, _ in _TESTS]
 

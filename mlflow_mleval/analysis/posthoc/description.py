@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pandas as pd
+
+from mlflow_mleval.analysis.paired import pair_matrix
+
+#: Net flows lie between -1 and 1; their differences are no larger than this.
+FLOWS = 2.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,8 @@ class Tested:
     control : Compare all others with this method only.
     seed : Of what is random.
     most : Statistics that are computed at most, pairs times random sign changes: half a minute.
+    arrival : Datasets in the order in which they came; None where that is the order of the rows.
+    bound : Differences of flows are no larger.
     """
 
     table: pd.DataFrame
@@ -32,6 +41,36 @@ class Tested:
     control: str | None
     seed: int = 0
     most: int = 5 * 10**9
+    arrival: Sequence[str] | None = None
+    bound: float = FLOWS
+
+
+@dataclass(frozen=True)
+class PairsTested:
+    """A table of pairs with their p-values, and what is read off it."""
+
+    table: pd.DataFrame
+    alpha: float
+    n_datasets: int
+    n_methods: int
+    n_comparisons: int
+    control: Hashable | None
+    methods: list[Hashable]
+
+    @property
+    def pvalues(self) -> pd.DataFrame:
+        """Methods x methods: p-values, corrected for the number of pairs; NaN where the pair is not compared."""
+        rows = self.table
+        matrix = pair_matrix(self.methods, rows["method_a"], rows["method_b"], rows["pvalue_corrected"], np.nan).astype(float)
+        return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
+
+    @property
+    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
+        """The separated pairs as (better, worse), the largest statistic first."""
+        rows = self.table[self.table["significant"]].sort_values("statistic", ascending=False, kind="stable")
+        ahead = rows["mean_difference"] > 0
+        better, worse = (rows[x].where(ahead, rows[y]) for x, y in (("method_a", "method_b"), ("method_b", "method_a")))
+        return list(zip(better, worse, strict=True))
 
 
 class Posthoc(ABC):

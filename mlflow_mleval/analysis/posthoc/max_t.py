@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.paired import NOISE, named_pairs, pair_matrix, sign_changes
-from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
+from mlflow_mleval.analysis.paired import NOISE, named_pairs, sign_changes
+from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
 from mlflow_mleval.analysis.ranks import column_of, incomplete_table
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import at_least_one, probability
@@ -28,7 +28,7 @@ EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 
 
 @dataclass(frozen=True)
-class MaxTResult:
+class MaxTResult(PairsTested):
     """Pairs of methods by step-down max-T.
 
     Attributes
@@ -41,32 +41,10 @@ class MaxTResult:
     seed : Of the random ones; None where all were made.
     """
 
-    table: pd.DataFrame
-    alpha: float
-    n_datasets: int
-    n_methods: int
-    n_comparisons: int
-    control: Hashable | None
-    methods: list[Hashable]
     exact: bool
     n_resamples: int
     seed: int | None
     warnings: tuple[str, ...] = ()
-
-    @property
-    def pvalues(self) -> pd.DataFrame:
-        """Methods x methods: p-values, corrected for the number of pairs; NaN where the pair is not compared."""
-        rows = self.table
-        matrix = pair_matrix(self.methods, rows["method_a"], rows["method_b"], rows["pvalue_corrected"], np.nan).astype(float)
-        return matrix.where(~np.eye(len(matrix), dtype=bool), 1.0)
-
-    @property
-    def significant_pairs(self) -> list[tuple[Hashable, Hashable]]:
-        """The separated pairs as (better, worse), the largest statistic first."""
-        rows = self.table[self.table["significant"]].sort_values("statistic", ascending=False, kind="stable")
-        ahead = rows["mean_difference"] > 0
-        better, worse = (rows[x].where(ahead, rows[y]) for x, y in (("method_a", "method_b"), ("method_b", "method_a")))
-        return list(zip(better, worse, strict=True))
 
     @property
     def datasets_needed(self) -> int:

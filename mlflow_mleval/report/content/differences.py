@@ -48,7 +48,11 @@ def data(c: Comparison) -> dict[str, Any]:
     keys = ("alpha", "n_comparisons", "control", "exact", "n_resamples", "seed", "significant_pairs", "warnings")
     max_t = c.max_t and {"test": "max-t", **doc.named(c.max_t, *keys)}
     rest = doc.named(c, "skillings_mack", "feasibility", "decides", "decision", "separated", "cliques")
-    return {"friedman": c.friedman, "max_t": max_t, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
+    bets = c.betting and {
+        "test": "betting", **doc.named(c.betting, "alpha", "n_comparisons", "control", "bound", "order", "significant_pairs"),
+        "pairs": rows_among(c.betting.table, best(c)),
+    }  # fmt: skip
+    return {"friedman": c.friedman, "max_t": max_t, "betting": bets, "nemenyi": nemenyi, "pairwise": wilcoxon, **rest}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:

@@ -95,9 +95,11 @@ def _table(tests: InstanceTests, key: str, caption: str, depth: int) -> Table:
         Column("measure", [*rows["measure"]], "<"),
         Column("mean difference", with_intervals(rows[["mean_difference", "low", "high"]].to_numpy()), keep=3,
                note="Mean difference: positive where the first is better, with an interval that is not corrected."),
+        *([doc.pvalues("betting", rows["anytime_corrected"], keep=6, note="Betting decides; the other tests hold at one look.")]
+          if tests.anytime else []),
         doc.pvalues("permutation", rows["permutation_corrected"], keep=5,
-                    note="p-values are corrected for the number of pairs and measures; permutation decides "
-                    f"({tests.n_resamples:,} draws, seed {tests.seed})."),
+                    note="p-values are corrected for the number of pairs and measures; permutation"
+                    f"{'' if tests.anytime else ' decides'} ({tests.n_resamples:,} draws, seed {tests.seed})."),
         Column("separated", apart, "<",
                note=f"{NOT_TRUSTED}: so few instances differ that they say little." if few.any() else ""),
         Column("won/tied/lost", [f"{a:,}/{b:,}/{c:,}" for a, b, c in counts], keep=4),
