@@ -240,6 +240,7 @@ def test_examples_in_the_help_work_when_copied(store, tmp_path, monkeypatch):
     for name in ("predictions.csv", "predicted.txt", "true.txt", "edges.txt"):
         (tmp_path / name).touch()
     (tmp_path / "results.csv").write_bytes(STUDY.read_bytes())
+    (tmp_path / "answers.csv").write_text("method,dataset,instance,f1\na,d,1,0.5\n")
     assert len(EXAMPLES) >= 18
     for example in EXAMPLES:
         name, *args = shlex.split(re.split(r"\s{3,}", example)[0])[1:]

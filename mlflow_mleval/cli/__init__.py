@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import as_file, files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     \b
     Examples:
       mleval import results.csv -n mystudy
-      mleval import logs/2026-11-22_qa.eval -n answers
+      mleval import answers.csv -n answers
     """
     if Path(file).is_dir():
         from mlflow_mleval.training.unsent import send_unsent
@@ -157,7 +158,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
     opt.cluster, *opt.answers,
     opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.argument("runs", nargs=-1, metavar="[RUN …]")
 def compare(
     over: str, runs: tuple[str, ...], format: str | None, filename: str | None, quiet: bool, require_significant: bool,
     **choices: Any,
@@ -308,8 +309,9 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
     if what == "report" and format == "html" and filename not in (None, "-"):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
-        data = {str(folder / name): content for name, content in made.files().items()}
-        write_all({**data, filename: made.render(format, width())})
+        data = ((str(folder / name), parts) for name, parts in made.parts())
+        page = ((filename, [made.render(each, width())]) for each in (format,))  # made last, when the data are written
+        write_all(chain(data, page))
         say(f"wrote {filename}", quiet)
     else:
         write(made.render(format, width()), filename, quiet)

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -76,24 +76,24 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
         except OSError as error:
             raise click.ClickException(f"cannot write to stdout: {error.strerror or error}.") from error
         return
-    write_all({filename: text})
+    write_all([(filename, [text])])
     say(f"wrote {filename}", quiet)
 
 
-def write_all(files: Mapping[str, str]) -> None:
-    """Put texts into files, all of them or none, each whole: only when all are on the disk do they take their places."""
+def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
+    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk do they take their places."""
     parts: dict[Path, Path] = {}
     made: list[Path] = []
     filename = ""
     try:
-        for filename, text in files.items():
+        for filename, texts in files:
             path = Path(filename)
             if not path.parent.exists():
                 path.parent.mkdir()
                 made.append(path.parent)
             parts[path] = part = path.with_name(f".{path.name}.{os.getpid()}.part")
             with part.open("w", encoding="utf-8", newline="") as file:
-                file.write(text)
+                file.writelines(texts)
                 file.flush()
                 os.fsync(file.fileno())  # some disks say only now that they are full
             if path.is_dir():
@@ -101,12 +101,14 @@ def write_all(files: Mapping[str, str]) -> None:
         for path, part in parts.items():
             filename = str(path)
             part.replace(path)
-    except OSError as error:
+    except BaseException as error:  # texts are made while they are written: whatever goes wrong, nothing stays
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
+        if not isinstance(error, OSError):
+            raise
         raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
 
 

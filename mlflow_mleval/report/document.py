@@ -273,8 +273,14 @@ class Document:
 
     def files(self) -> dict[str, str]:
         """``report.json`` and every table as CSV, by file name: what lies beside a report."""
-        tables = {f"{name}.csv": renderer("csv").to_csv(frame) for name, frame in self.frames().items() if len(frame)}
-        return {"report.json": self.render("json"), **tables}
+        return {name: "".join(parts) for name, parts in self.parts()}
+
+    def parts(self) -> Iterator[tuple[str, Iterable[str]]]:
+        """The same, each file made when its turn comes, and in parts: together they can be large."""
+        yield "report.json", renderer("json").pieces(self)
+        for name, frame in self.frames().items():
+            if len(frame):
+                yield f"{name}.csv", [renderer("csv").to_csv(frame)]
 
     def _repr_html_(self) -> str:
         """In a frame of its own, so that the notebook's style and the page's leave each other alone."""

@@ -7,7 +7,7 @@ steer a terminal are written as escapes. Keys may be added, never renamed; ``sch
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -22,7 +22,12 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud
 
 def render(document: doc.Document, width: int = 100) -> str:
     """The data as text, in which letters of all scripts are readable; `width` changes nothing."""
-    return _written({"schema_version": SCHEMA_VERSION, **document.data()}, 2)
+    return "".join(pieces(document))
+
+
+def pieces(document: doc.Document) -> Iterator[str]:
+    """The same text part by part, so that memory holds one at a time."""
+    return _pieces({"schema_version": SCHEMA_VERSION, **document.data()}, 2)
 
 
 def as_dict(document: doc.Document) -> dict[str, Any]:
@@ -41,13 +46,17 @@ def to_json(record: Any) -> str:
     return re.sub(_UNSAFE, lambda m: f"\\u{ord(m[0]):04x}", json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _written(value: Any, depth: int, indent: str = "") -> str:
-    """What `to_json` makes of the plain value; mappings down to `depth` item by item, so that memory holds one at a time."""
+def _pieces(value: Any, depth: int, indent: str = "") -> Iterator[str]:
+    """What `to_json` makes of the plain value; mappings down to `depth` item by item."""
     if not (depth and isinstance(value, Mapping) and value):
-        return to_json(plain(value)).replace("\n", "\n" + indent)
-    inner = indent + "  "
-    items = (f"{inner}{to_json(str(key))}: {_written(item, depth - 1, inner)}" for key, item in value.items())
-    return "{\n" + ",\n".join(items) + "\n" + indent + "}"
+        yield to_json(plain(value)).replace("\n", "\n" + indent)
+        return
+    inner, start = indent + "  ", "{\n"
+    for key, item in value.items():
+        yield f"{start}{inner}{to_json(str(key))}: "
+        yield from _pieces(item, depth - 1, inner)
+        start = ",\n"
+    yield f"\n{indent}}}"
 
 
 def plain(value: Any) -> Any:
