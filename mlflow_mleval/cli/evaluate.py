@@ -44,7 +44,7 @@ _HIERARCHICAL = (
     Option("Evaluation", "--train-labels", type=_FILE, metavar="FILE",
            help="The labels of the training instances, as in --truth; adds propensity-scored measures."),
     Option("Evaluation", "-m", "--measure", "measures", multiple=True, metavar="NAME",
-           help="Compute this measure or set, too: precision_at_10, probabilistic, ... See 'mleval measures'."),
+           help="Compute this measure or set, too: precision_at_10, probabilistic and others. See 'mleval measures'."),
     Option("Hierarchy", "--hierarchy", type=_FILE, metavar="EDGES",
            help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns parent, child and optionally "
            "weight."),
