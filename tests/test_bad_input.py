@@ -53,7 +53,7 @@ def test_values_and_shapes(arguments, message):
 
 @pytest.mark.parametrize(("y_true", "message"), [
     ([["cat", "dog", ""], ["dog", "", ""]], "`y_true` must hold numbers, got text.*MultiLabelBinarizer"),
-    ([{"cat"}, {"dog"}], r"`y_true` must be a matrix N x K of numbers, got objects in shape \(2,\).*MultiLabelBinarizer"),
+    ([{"cat"}, {"dog"}], "`y_score` must hold mappings of label to score, got ndarray in row 0"),
     (np.array([[0, "1", 1], [1, 0, 0]], dtype=object), "`y_true` must hold numbers, got '1' in row 0, column 1"),
     (pd.DataFrame({"a": [0, None], "b": [1, 0], "c": [1, 0]}, dtype="boolean"), "got <NA> in row 1, column 0"),
     (Y + 1j, "`y_true` must hold numbers, got dtype complex"),
