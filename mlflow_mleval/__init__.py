@@ -66,6 +66,7 @@ _ALSO = {
     "bayesian_signed_rank": "analysis.bayes",
     "bayesian_t": "analysis.bayes",
     "equivalence": "analysis.planning",
+    "power_curve": "analysis.power_curve",
     "rank_confidence": "analysis.resampling",
     "bootstrap_ranks": "analysis.resampling",
     "Capacity": "measures.capacities",

@@ -15,6 +15,8 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
+from mlflow_mleval.analysis.power_curve import PowerCurve, level_of_a_pair, power_curve
 from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks
 
 #: Draws of the bootstrap over folds, each of which ranks every dataset anew.
@@ -48,7 +50,8 @@ class BeyondPvalues:
     methods : Whose pairs are compared: the best ones, if there are very many.
     bayes : Bayesian signed-rank test over datasets.
     equivalence : Two one-sided tests over datasets; None without a rope, too.
-    plan : How many datasets would separate the pairs.
+    plan : How many datasets would separate the pairs by signed ranks.
+    curve : Power of step-down max-T to tell the best two methods apart, by number of datasets.
     bootstrap : Ranks of the fusion when folds are drawn again.
     by_fold : By dataset and measure.
     """
@@ -58,6 +61,7 @@ class BeyondPvalues:
     bayes: BayesResult | None
     equivalence: EquivalenceResult | None
     plan: Plan | None
+    curve: PowerCurve | None
     bootstrap: RankBootstrap | None
     by_fold: Mapping[str, Mapping[str, FoldBeyond]]
     absent: Mapping[str, str]
@@ -95,13 +99,15 @@ def _pair_table(
 
 def beyond_pvalues(
     fusion: Fusion, table: pd.DataFrame, ranks: pd.DataFrame, folds: Mapping[str, FoldComparison], *, rope: float = 0.01,
-    alpha: float = 0.05, correction: str = "holm", seed: int = 0,
+    alpha: float = 0.05, correction: str = "holm", seed: int = 0, flows: pd.DataFrame | None = None,
+    control: str | None = None,
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets or folds it would take.
 
-    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset, maybe
-    none. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and
-    plans. A ValueError refuses a rope that is negative or not finite.
+    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset,
+    maybe none; of `flows`, those that max-T compares (NaN: left out; with `control` only pairs with it), follows the power
+    curve. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests
+    and plans. A ValueError refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of what is compared, got {rope!r}.")
@@ -116,7 +122,7 @@ def beyond_pvalues(
             absent[name] = str(error)
             return None
 
-    found = dict.fromkeys(("bayes", "equivalence", "plan", "bootstrap"))
+    found = dict.fromkeys(("bayes", "equivalence", "plan", "curve", "bootstrap"))
     if len(table) < 2:
         absent |= dict.fromkeys(("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two")
     else:
@@ -125,6 +131,8 @@ def beyond_pvalues(
         found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_resamples=BAYES_DRAWS, seed=seed, **level))
         if rope:
             found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
+        if flows is not None:
+            found["curve"] = made("curve", lambda: _curve(flows, order, control, alpha, seed))
         found["plan"] = made("plan", lambda: plan(best, alpha=alpha, correction=correction))
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
@@ -139,6 +147,13 @@ def beyond_pvalues(
         else:
             by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
     return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
+
+
+def _curve(flows: pd.DataFrame, order: Sequence[str], control: str | None, alpha: float, seed: int) -> PowerCurve:
+    first = order[0]
+    second = order[1] if control is None or first == control else control
+    level = level_of_a_pair(flows, alpha, control, seed)
+    return power_curve(flows[first] - flows[second], (first, second), level=level, least=datasets_needed(alpha), seed=seed)
 
 
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from mlflow_mleval.analysis.better_first import better_first
 from mlflow_mleval.analysis.folds.fold_comparison import common_folds
 from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
+from mlflow_mleval.analysis.power_curve import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.naming import some
@@ -37,6 +38,8 @@ class NextDataset:
     methods : That were compared: the best ones, if there are many.
     absent : By dataset: why it is not in it.
     notes : What a reader must know of the folds.
+    curves : By measure: power to tell the first pair apart, in that the interval of their typical difference lies on one
+        side of zero, by number of datasets.
     """
 
     over: str
@@ -47,6 +50,7 @@ class NextDataset:
     methods: list[str]
     absent: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    curves: Mapping[str, PowerCurve] = field(default_factory=dict)
 
     @property
     def doubts(self) -> list[str]:
@@ -128,10 +132,16 @@ def next_dataset(
         return None
     if len(order) > MOST:
         notes.append(f"Only the best {MOST} of {len(order)} methods are compared.")
-    return NextDataset(
+    found = NextDataset(
         over, pairs, {m: size for m, (size, _) in ropes.items()}, {m: why for m, (_, why) in ropes.items()}, rho, shown, absent,
         tuple(dict.fromkeys(notes)),
     )  # fmt: skip
+    curves = {}
+    for measure in found.pairs:
+        row = found.table(measure, order).iloc[0]
+        means = found.by_dataset(measure, row.method_a, row.method_b)["mean"]
+        curves[measure] = power_curve(means, (row.method_a, row.method_b), level=alpha, seed=seed)
+    return replace(found, curves=curves)
 
 
 def _folds(

@@ -10,11 +10,26 @@ import pandas as pd
 from mlflow_mleval.analysis.bayes import FEW
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, FoldBeyond
 from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.analysis.power_curve import PowerCurve
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import capitalised
-from mlflow_mleval.report.document import PAGE, Column, Section, Table, Terms, Text, decimals, joined, name, names, pvalues
+from mlflow_mleval.report.document import (
+    PAGE,
+    Column,
+    Figure,
+    Section,
+    Table,
+    Terms,
+    Text,
+    decimals,
+    joined,
+    name,
+    names,
+    pvalues,
+)
+from mlflow_mleval.report.figures.power_lines import power_lines
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import NONE, number, with_intervals
 
@@ -23,7 +38,7 @@ PAIRS, TABLES = 500, 12
 #: A decision in a cell.
 DECISIONS = {"a": "first", "b": "second", "equivalent": "equivalent", "undecided": "undecided"}
 PARTS = {
-    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning",
+    "bayes": "Bayesian signed ranks", "equivalence": "Equivalence", "plan": "Planning", "curve": "Power of max-T",
     "bootstrap": "Ranks over folds drawn again",
 }  # fmt: skip
 
@@ -37,6 +52,8 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     blocks += doc.points(found.warnings, "Doubts about these", depth=depth)
     if found.bayes is not None and found.plan is not None:
         blocks.append(beyond_pairs(found, c.order, c.compared, "Every pair over the datasets"))
+    if found.curve is not None:
+        blocks.append(power_figure(found.curve, "by step-down max-T"))
     if found.bootstrap is not None:
         blocks.append(ranks_table(found))
     words = [(word, text.format(rope=number(found.rope))) for word, text in glossary("beyond").items()]
@@ -47,13 +64,14 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
 def sentences(c: Comparison) -> list[str]:
     """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
     found = c.beyond
-    parts = [part for key in PARTS if (part := getattr(found, key)) is not None]
+    parts = [part for key in PARTS if key != "curve" and (part := getattr(found, key)) is not None]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
         reasons.setdefault(reason, []).append(PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}")
     return [
         f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter.",
         *(capitalised(part.verdict(), c.order) for part in parts),
+        *([found.curve.sentence(" by step-down max-T", name)] if found.curve else []),
         *(f"Not computed: {joined(which)} ({reason.rstrip('.')})." for reason, which in reasons.items()),
     ]
 
@@ -108,6 +126,23 @@ def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: 
     return Table(columns, len(table), title, things="pairs", depth=PAGE)
 
 
+def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
+    """Power against the number of datasets, with a table."""
+    pair = f"{found.method_a} and {found.method_b}"
+    caption = (
+        f"The chance that {name(found.method_a)} and {name(found.method_b)} are told apart {how}, by the number of datasets, "
+        f"were their difference the one observed. The band holds 95% of the curves when the datasets are drawn again "
+        f"({found.n_resamples:,} times, seed {found.seed}); the ring is the study as it is, the dot where the chance is "
+        f"{found.target:.0%}."
+    )
+    cells = [
+        Column("datasets", [f"{n:,}" for n in found.curve["n"]]), Column("power", [*map(probability, found.curve["power"])]),
+        Column("from", [*map(probability, found.curve["low"])]), Column("to", [*map(probability, found.curve["high"])]),
+    ]  # fmt: skip
+    table = Table(cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE)
+    return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, table, f"How many datasets it takes{key}")
+
+
 def ranks_table(found: BeyondPvalues) -> Table:
     """The ranks of each method when the folds are drawn again."""
     t = found.bootstrap.table
@@ -124,7 +159,8 @@ def data(c: Comparison) -> dict[str, Any]:
         return {"beyond": None}
     found, bootstrap = c.beyond, c.beyond.bootstrap
     return {"beyond": {
-        **doc.named(found, "rope", "methods"), "sentences": sentences(c), **doc.named(found, "bayes", "equivalence", "plan"),
+        **doc.named(found, "rope", "methods"), "sentences": sentences(c),
+        **doc.named(found, "bayes", "equivalence", "plan", "curve"),
         "bootstrap": bootstrap and {
             "table": bootstrap.table.rename_axis("method").reset_index(),
             "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},

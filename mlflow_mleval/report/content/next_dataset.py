@@ -7,7 +7,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
-from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.beyond import power_figure, probability
 from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section, Sentence, Table, Terms, Text, name, names
 from mlflow_mleval.report.figures.shrinkage import shrinkage
 from mlflow_mleval.report.glossary import glossary
@@ -25,6 +25,8 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
     text = [s.text for s in sentences(c)]
     table = _table(c, depth)
     figures = [_figure(c, measure) for measure in found.pairs]
+    how = "in that the interval of their typical difference by {} lies on one side of zero"
+    figures += [power_figure(curve, how.format(name(m)), f", by {name(m)}") for m, curve in found.curves.items()]
     words = Terms([*glossary("next_dataset").items()], doc.WORDS)
     blocks = [
         Text(text, depth=depth), *doc.points(found.doubts, "Doubts about these", depth=depth), table,
@@ -48,6 +50,8 @@ def sentences(c: Comparison) -> list[Sentence]:
             f"{probability(row.p_equivalent)} they would differ by no more than {number(pairs.rope)} "
             f"({found.ropes_from[measure]})."
         )
+    for measure, curve in found.curves.items():
+        said.append(curve.sentence(f" by the interval of their typical difference in {name(measure)}", name))
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(
         f"This rests on datasets that are drawn as these {len(found.rho)} were, each known as well as {kind} tell (hierarchical "
@@ -108,7 +112,7 @@ def data(c: Comparison) -> dict[str, Any]:
     found = c.next_dataset
     return {"next_dataset": found and {
         "sentences": [s.text for s in sentences(c)], "doubts": found.doubts,
-        **doc.named(found, "over", "pairs", "ropes", "ropes_from", "rho", "methods", "absent"),
+        **doc.named(found, "over", "pairs", "ropes", "ropes_from", "rho", "methods", "absent", "curves"),
     }}  # fmt: skip
 
 
