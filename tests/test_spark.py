@@ -15,6 +15,8 @@ from spark_cluster import SUBMIT, Cluster
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
+from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mlflow-mleval[spark]'")
 if shutil.which("java") is None:
@@ -126,6 +128,20 @@ def test_one_label_of_several_classes(spark, table):
     df = spark.createDataFrame(part).repartition(2)
     found = mleval.evaluate_spark(df, "true", SCORE, folds="fold")
     assert_same(found, mleval.evaluate(part["true"].to_numpy(), scores.to_numpy(), label_names=LABELS, folds=part["fold"]))
+
+
+def test_a_folder_of_lists_or_of_classes_is_read_as_the_file_is(spark, table, tmp_path):
+    part = table[:40]
+    lists = pd.DataFrame({
+        "true": [[c for c in LABELS if row[f"true_{c}"]] for row in part.to_dict("records")],
+        "scored": [LABELS] * 40, "score": part[SCORE].to_numpy().tolist(), "fold": part["fold"], "id": range(40),
+    })  # fmt: skip
+    classes = pd.DataFrame({"true": np.arange(40) % 3, "pred": np.arange(40) % 4})
+    for name, content in (("lists", lists), ("classes", classes)):
+        content.to_parquet(tmp_path / f"{name}.parquet", index=False)
+        found, ignored = evaluate_with_spark(str(tmp_path / f"{name}.parquet"))
+        assert_same(found, evaluate_file(tmp_path / f"{name}.parquet"))
+        assert ignored == (("id",) if name == "lists" else ())
 
 
 def test_a_bad_row_is_named_with_its_file_and_row_group(spark, table, tmp_path):

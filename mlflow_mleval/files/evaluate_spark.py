@@ -259,7 +259,8 @@ def evaluate_with_spark(
         session = running or (builder if master is None else builder.master(master)).getOrCreate()
         df = session.read.parquet(path)
         found = _named_columns(df, path)
-        ignored = tuple(c for c in df.columns if c not in {name for value in found.values() for name in _listed(value)})
+        used = {*(name for value in found.values() for name in _listed(value)), *(("scored",) if _is_list(df, found) else ())}
+        ignored = tuple(c for c in df.columns if c not in used)
         if isinstance(found["truth"], str):
             df, options["label_names"] = _with_classes(df, found)
         return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
@@ -276,8 +277,8 @@ def _named_columns(df: DataFrame, path: str) -> dict[str, Any]:
     """The columns of truth, scores, predictions and folds, as arguments of `evaluate_spark`."""
     if (own := next((c for c in ("true", "y_true") if c in df.columns), None)) is not None:
         scores = [c for c in df.columns if c.startswith(_PREFIXES["y_score"]) and c not in _PREFIXES["y_score"]]
-        one = [c for c in df.columns if c in ("score", "y_score")]
-        found: dict[str, Any] = {"truth": own, "scores": scores or one or None}
+        one = next((c for c in ("score", "y_score") if c in df.columns), None)
+        found: dict[str, Any] = {"truth": own, "scores": scores or one}
         found["predictions"] = next((c for c in df.columns if c in ("pred", "y_pred")), None)
         found["folds"] = FOLD if FOLD in df.columns else None
     else:
@@ -287,9 +288,20 @@ def _named_columns(df: DataFrame, path: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _with_classes(df: DataFrame, found: Mapping[str, Any]) -> tuple[DataFrame, tuple[str, ...]]:
-    """Classes as text, and which there are: those of the scores, else all that occur, sorted."""
+def _is_list(df: DataFrame, found: Mapping[str, Any]) -> bool:
+    return isinstance(found["truth"], str) and df.schema[found["truth"]].dataType.typeName() == "array"
+
+
+def _with_classes(df: DataFrame, found: Mapping[str, Any]) -> tuple[DataFrame, tuple[Hashable, ...]]:
+    """The classes, and which there are, sorted: all that occur in lists; else, as text, those of the scores or all that occur."""
+    from pyspark.sql import functions as f
+
     given = [found[name] for name in ("truth", "predictions") if name in found]
+    if _is_list(df, found):
+        lists = [*given, *(("scored",) if "scores" in found else ())]
+        occur = {row[0] for name in lists for row in df.select(f.explode(name)).distinct().collect()}
+        pairs = {"score": f.arrays_zip("scored", "score")} if "scores" in found else {}
+        return df.withColumns(pairs), tuple(sorted(occur - {None}))
     df = df.withColumns({name: df[name].cast("string") for name in given})
     if labels := _labels("y_score", found.get("scores", ())):
         return df, labels
