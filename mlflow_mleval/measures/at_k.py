@@ -51,11 +51,11 @@ def at_k_measures(
         elif name == "recall":
             found[key] = hit[:, first].sum(axis=1) / np.maximum(count, 1)
         elif name == "ndcg":
-            found[key] = hit[:, first] @ discount[first] / np.maximum(ideal[np.minimum(count, k)], 1)
+            found[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(ideal[np.minimum(count, k)], 1)
         else:
             by = discount[first] if name == "psndcg" else np.ones(k)
             norm = np.maximum(ideal[np.minimum(count, k)], 1) if name == "psndcg" else k
-            found[key + GAIN], found[key + BEST] = weighted[:, first] @ by / norm, best[:, first] @ by / norm
+            found[key + GAIN], found[key + BEST] = ((side[:, first] * by).sum(axis=1) / norm for side in (weighted, best))
     return found
 
 
