@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 #: Java that compiles little, because a test is over before that pays.
-_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 #: What a driver is started with: 470 MB, about the least that Spark takes, and executors that fit a worker.
 SUBMIT = (
-    "--driver-memory 470m --executor-memory 512m --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 "
-    f"--driver-java-options '{_BRIEF}' --conf 'spark.executor.extraJavaOptions={_BRIEF}' pyspark-shell"
+    "--driver-memory 470m --executor-memory 512m --conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 pyspark-shell"
 )
+SUBMIT_BRIEF = f"--driver-java-options '{BRIEF}' --conf 'spark.executor.extraJavaOptions={BRIEF}' {SUBMIT}"
 
 
 class Cluster:
@@ -61,7 +61,7 @@ class Cluster:
         kind = "master.Master" if name == "master" else "worker.Worker"
         command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0",
                    *(["--work-dir", str(self._folder / name)] if name != "master" else []), *arguments]  # fmt: skip
-        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": _BRIEF,
+        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": BRIEF,
                        "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}  # fmt: skip
         with open(self._folder / f"{name}.log", "wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
 from click.testing import CliRunner
-from spark_cluster import SUBMIT, Cluster
+from spark_cluster import SUBMIT_BRIEF, Cluster
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
@@ -33,7 +33,7 @@ N = 1200
 def cluster(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, Cluster(tmp_path_factory.mktemp("cluster")) as found:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_SUBMIT_ARGS", SUBMIT)
+        patch.setenv("PYSPARK_SUBMIT_ARGS", SUBMIT_BRIEF)
         yield found
 
 

@@ -101,7 +101,9 @@ def main(millions: float) -> int:
             timer.start()
             took_less, found = timed(on_spark)
             survived = same(found, wanted)
-            print(f"a worker killed after {took / 2:.1f} s: {took_less:.1f} s; same result: {survived}")
+            single, _ = timed(on_spark)
+            print(f"a worker killed after {took / 2:.1f} s: {took_less:.1f} s; same result: {survived}; "
+                  f"one worker alone {single:.1f} s, {single / took:.2f} times that of two")
             heap = session._jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed() / 2**20
             most = session._jvm.java.lang.Runtime.getRuntime().maxMemory() / 2**20
             print(f"driver: heap {heap:.0f} MB in use of at most {most:.0f} MB; Python at its highest {peak('self'):.0f} MB, "
