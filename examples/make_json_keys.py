@@ -28,6 +28,7 @@ def page() -> str:
         "told.", "", "## Keys of `rank`, `compare` and `report`", "", *table("key", "what it holds", glossary("keys")), "",
         "## CSV files beside a report", "", *table("file", "columns", glossary("files")), "",
         "## Keys of `compare --over instances`", "", *table("key", "what it holds", glossary("instances")), "",
+        "## Keys of `compare --over repeats`", "", *table("key", "what it holds", glossary("repeats")), "",
         "Made by `python examples/make_json_keys.py`.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"

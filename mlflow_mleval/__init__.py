@@ -62,6 +62,7 @@ _ALSO = {
     "five_by_two": "analysis.folds.five_by_two",
     "manova": "analysis.folds.manova",
     "mardia": "analysis.folds.mardia",
+    "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
     "bayesian_signed_rank": "analysis.bayes",
     "bayesian_t": "analysis.bayes",

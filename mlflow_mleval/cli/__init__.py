@@ -155,7 +155,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 
 @main.command(params=[
     *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
-    opt.cluster, *opt.answers,
+    opt.cluster, *opt.answers, opt.by_seed,
     opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
 @click.argument("runs", nargs=-1, metavar="[RUN …]")
@@ -168,13 +168,15 @@ def compare(
     Over datasets, it first says whether the design can reject anything at all, and what that would take. Over folds, it tests
     the measures that --measure names together (tp, fp, fn, tn and the rates tpr, fpr, tnr, fnr among them); they must be fewer
     than the folds. Over instances, it tests each measure on the test instances of each dataset, or on the answers of runs of
-    mlflow.genai.evaluate and mlflow.models.evaluate. RUN is the id of a run, as --run-id.
+    mlflow.genai.evaluate and mlflow.models.evaluate. Over repeats, it tests each measure on the runs of a method that differ in
+    their seed. RUN is the id of a run, as --run-id.
 
     \b
     Examples:
       mleval compare -n mystudy --missing worst --on macro_f1
       mleval compare -n mystudy --over folds -m tpr -m fpr --dataset yeast
       mleval compare -n mystudy --over instances -m f1
+      mleval compare -n mystudy --over repeats -m f1 --dataset yeast
       mleval compare --over instances RUN_A RUN_B --cluster passage
     """
     chosen = opt.chosen_format(format, filename)

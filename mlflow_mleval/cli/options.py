@@ -112,8 +112,9 @@ fusion = (
     Option("Fusion", "--s", type=PerMeasure(), help="Width of the Gaussian. Default: from the data of each dataset."),
     Option("Fusion", "--drop-constant", is_flag=True, help="Give no weight to a measure on which all methods are equal."),
 )  # fmt: skip
-over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances"]), default="datasets",
-              help="What the tests count: datasets, the folds of each dataset, or test instances.")  # fmt: skip
+over = Option("Tests", "--over", type=Choice(["datasets", "folds", "instances", "repeats"]), default="datasets",
+              help="What the tests count: datasets, the folds of each dataset, test instances, or repeats (runs with other "
+              "seeds).")  # fmt: skip
 tests = (
     Option("Tests", "--on", default="fused", metavar="fused|MEASURE", help="Test the fused ranking, or one measure."),
     Option("Tests", "--test", type=Test([name for name in asked_names() if name != "anytime"]), default="max-t",
@@ -162,7 +163,9 @@ answers = (
            help="Compare on the instances that all runs hold, even where many are missing."),
 )
 swaps = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1), default=9_999,
-               help="Over instances: random swaps of the permutation test.")  # fmt: skip
+               help="Over instances and repeats: draws of the permutation test.")  # fmt: skip
+by_seed = Option("Repeats", "--paired", "by_seed", is_flag=True,
+                 help="Over repeats: pair those of the same seed, such as seeds that split the data, too.")  # fmt: skip
 seed = Option("Random numbers", "--seed", type=int, default=0, help="Seed of everything random.")
 quiet, quiet_alone = (
     Option(heading, "-q", "--quiet", is_flag=True, help="Write no messages to stderr.") for heading in ("Output", "Options")

@@ -1,4 +1,4 @@
-"""`mleval compare --over`: which options tests over datasets, folds and instances heed, and the tests over the latter two."""
+"""`mleval compare --over`: which options tests over datasets, folds, instances and repeats heed, and the latter three."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ HEEDED = {
     "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed, opt.anytime),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
     "instances": (*opt.answers, opt.cluster, opt.swaps, opt.seed, opt.anytime),
+    "repeats": (opt.by_seed, opt.swaps, opt.seed),
 }
 
 
@@ -40,10 +41,11 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_over(over: str, choices: dict[str, Any], format: str, filename: str | None, quiet: bool) -> bool:
-    """Test over the folds or the instances of each dataset, write, and say whether any pair is separated."""
+    """Test over the folds, instances or repeats of each dataset, write, and say whether any pair is separated."""
     from mlflow_mleval.measures.registry import expand
     from mlflow_mleval.report.content.folds import folds_document
     from mlflow_mleval.report.content.instances import instances_document
+    from mlflow_mleval.report.content.repeat_tests_sections import repeats_document
     from mlflow_mleval.study import left_out
 
     say("reading runs …", quiet)
@@ -54,7 +56,9 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     if over == "instances" and holds_answers(choices):
         return run_answers(choices, wanted, format, filename, quiet)
-    test, document = (_folds, folds_document) if over == "folds" else (_instances, instances_document)
+    test, document = {
+        "folds": (_folds, folds_document), "instances": (_instances, instances_document), "repeats": (_repeats, repeats_document),
+    }[over]  # fmt: skip
     options = arguments(choices, opt.level, *(option for option in HEEDED[over] if option not in opt.answers))
     study, found, absent, notes = test(selection, wanted, options, quiet)
     study = excluded_in_flags(study)
@@ -62,7 +66,7 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
     if not found:
         raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
     origin = provenance(study.source, list(study.runs["run_id"]), options)
-    gone = left_out(e for e in study.excluded if over == "folds" or e.kind != "measure")
+    gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
     write(document(found, absent, [*study.notes, *gone, *notes], origin).render(format, width()), filename, quiet)
     return any(tests.pairs["significant"].any() for tests in found.values())
 
@@ -85,6 +89,14 @@ def _instances(selection: dict[str, Any], wanted: list[str] | None, options: dic
     study = load_study(**selection)
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
     return study, *tested_instances(study, wanted, quiet, **options)
+
+
+def _repeats(selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool) -> tuple[Any, ...]:
+    from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
+    from mlflow_mleval.tracking.query import load_study
+
+    study, absent = load_study(measures=wanted, **selection), {}
+    return study, compare_all_repeats(study, absent, **options), absent, []
 
 
 def tested_instances(

@@ -12,6 +12,7 @@ _DOCUMENTS = {
     "FoldComparison": "folds",
     "ProfileComparison": "profiles",
     "InstanceTests": "instances",
+    "RepeatTests": "repeat_tests_sections",
     "AnswerComparison": "answer_sections",
     "Study": "listings",
     "Survey": "overview",

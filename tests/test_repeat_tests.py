@@ -1,0 +1,167 @@
+"""Tests over independent repeats: Welch and permutations in unequal numbers, one correction, pairs by seed only on request."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from mlflow_mleval.analysis.repeat_tests import repeat_tests
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.report.glossary import glossary
+from mlflow_mleval.tracking.query import load_study
+
+
+def repeats(*sizes, shift=0.05, seed=0, measures=("f1", "hamming_loss")):
+    rng = np.random.default_rng(seed)
+    return {f"m{k}": pd.DataFrame(rng.normal(0.6 + shift * k, 0.02 + 0.01 * k, (n, len(measures))), columns=list(measures))
+            for k, n in enumerate(sizes)}  # fmt: skip
+
+
+def test_welch_is_scipys_with_unequal_numbers_and_larger_is_better():
+    methods = repeats(4, 7, 5)
+    found = repeat_tests(methods).table
+    for row in found.itertuples():
+        a, b = (methods[m][row.measure] for m in (row.method_a, row.method_b))
+        expected = stats.ttest_ind(a, b, equal_var=False)
+        sign = -1 if row.measure == "hamming_loss" else 1
+        assert (row.n_a, row.n_b, row.mean_a) == (len(a), len(b), pytest.approx(a.mean()))
+        assert (row.statistic, row.pvalue, row.df) == pytest.approx((sign * expected.statistic, expected.pvalue, expected.df))
+        interval = sorted(sign * np.array(expected.confidence_interval(0.95)))
+        assert [row.low, row.high, row.mean_difference] == pytest.approx([*interval, sign * (a.mean() - b.mean())])
+        assert row.effect_size * row.mean_difference > 0
+
+
+def test_one_correction_holds_for_headline_and_table():
+    found = repeat_tests(repeats(4, 7, 5))
+    table = found.table
+    corrected = np.minimum.accumulate((np.sort(table["pvalue"]) * np.arange(6, 0, -1))[::-1])[::-1]
+    assert found.n_comparisons == 6 and table["pvalue_corrected"].min() == pytest.approx(table["pvalue"].min() * 6)
+    assert table["pvalue_corrected"].max() >= corrected.max()
+    assert found.pairs["pvalue_corrected"].tolist() == table.groupby(["method_a", "method_b"])["pvalue_corrected"].min().tolist()
+    won = table[table["significant"]].groupby(["method_a", "method_b"]).size()
+    assert found.pairs["significant"].sum() == len(won) and won.sum() == found.pairs[["a_better", "b_better"]].sum().sum()
+
+
+def test_the_permutation_test_is_exact_where_it_is_small():
+    methods = repeats(4, 5, measures=["f1"])
+    row = repeat_tests(methods).table.iloc[0]
+    pool = np.concatenate([rows["f1"] for rows in methods.values()])
+
+    def welch(first):
+        return abs(stats.ttest_ind(pool[list(first)], np.delete(pool, first), equal_var=False).statistic)
+
+    every = [welch(first) for first in itertools.combinations(range(9), 4)]
+    assert row.exact and row.permutation_pvalue == pytest.approx(np.mean(np.array(every) >= every[0] - 1e-12))
+    assert row.smallest_pvalue == 1 / 126
+
+
+def test_drawn_permutations_are_near_the_exact_ones_and_repeat(monkeypatch):
+    methods = repeats(8, 8, shift=0.02, measures=["f1"])
+    exact = repeat_tests(methods).table.iloc[0]
+    monkeypatch.setattr("mlflow_mleval.analysis.repeat_tests.EXACT", 100)
+    drawn = repeat_tests(methods, n_resamples=4_999, seed=1).table
+    assert not drawn["exact"].item() and drawn["permutation_pvalue"].item() == pytest.approx(exact.permutation_pvalue, abs=0.03)
+    pd.testing.assert_frame_equal(drawn, repeat_tests(methods, n_resamples=4_999, seed=1).table)
+
+
+def test_what_a_permutation_test_could_show_is_said_first():
+    found = repeat_tests(repeats(3, 3, 3, measures=["f1"]))
+    assert found.table["smallest_pvalue"].tolist() == [0.1] * 3
+    assert "is 0.1, and 0.3 after Holm's correction over 3 tests: it cannot separate a pair at alpha = 0.05" in found.feasibility
+    assert any("as few as 3 repeats" in text for text in found.warnings)
+
+
+def test_repeats_are_paired_by_seed_only_on_request():
+    methods = repeats(5, 5, measures=["f1"])
+    shuffled = methods | {"m1": methods["m1"].iloc[::-1]}
+    row = repeat_tests(shuffled, by_seed=True).table.iloc[0]
+    expected = stats.ttest_rel(methods["m0"]["f1"], methods["m1"]["f1"])
+    assert (row.statistic, row.pvalue, row.df) == pytest.approx((expected.statistic, expected.pvalue, 4))
+    flips = stats.permutation_test((methods["m0"]["f1"] - methods["m1"]["f1"],), lambda d: abs(d.mean()),
+                                   permutation_type="samples", alternative="greater")  # fmt: skip
+    assert row.exact and row.permutation_pvalue == pytest.approx(flips.pvalue) and row.smallest_pvalue == 2 / 32
+    with pytest.raises(IncomparableRunsError, match="m0 and m1 do not share 4"):
+        repeat_tests(repeats(5, 4), by_seed=True)
+    with pytest.raises(IncomparableRunsError, match="m1 has several repeats of one seed"):
+        repeat_tests(methods | {"m1": methods["m1"].set_axis([0] * 5)}, by_seed=True)
+
+
+def test_what_cannot_be_tested_is_listed():
+    methods = repeats(4, 4, 1, 4)
+    methods["m3"].loc[[0, 1, 2], "f1"] = np.nan
+    methods["m0"]["hamming_loss"] = methods["m3"]["hamming_loss"] = 0.25
+    found = repeat_tests(methods)
+    assert found.n_comparisons == found.table["pvalue"].notna().sum() == 3
+    assert "4 pairs could not be tested" in found.headline()
+    told = " ".join(found.warnings)
+    assert "for want of a second repeat: m2." in told and "f1 in 3 of 4 of m3" in told
+    assert "its values do not vary over repeats: m0 and m3 on hamming_loss." in told
+    with pytest.raises(IncomparableRunsError, match="m0 has 4, m1 has 1"):
+        repeat_tests(repeats(4, 1))
+    with pytest.raises(IncomparableRunsError, match="no pair of methods can be tested: its values do not vary"):
+        repeat_tests({m: pd.DataFrame({"f1": [0.5, 0.5]}) for m in "ab"})
+
+
+@pytest.mark.parametrize(("same", "said"), [(True, "not about other data"), (False, "overlap"), (None, "training varies")])
+def test_the_verdict_says_what_repeats_measure(same, said):
+    assert said in repeat_tests(repeats(3, 3), same_split=same).verdict()
+
+
+def test_equal_methods_are_rarely_separated():
+    found = pd.concat([repeat_tests(repeats(5, 6, shift=0, seed=k, measures=["f1"])).table for k in range(120)])
+    assert (found[["pvalue", "permutation_pvalue"]] <= 0.05).mean().max() <= 0.1  # of 0.05, two and a half deviations above
+
+
+def as_json(*args):
+    result = CliRunner().invoke(main, ["compare", "--over", "repeats", *args, "--output", "json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+SEEDS = ["-n", "wine", "--method-by", "param:model", "--max", "test_auc"]
+
+
+def test_compare_over_repeats_gives_what_the_function_gives(plain):
+    found = as_json(*SEEDS)
+    study = load_study(experiment_names=["wine"], method_by="param:model", maximize=["test_auc"])
+    expected = repeat_tests(study.repeats_on("wine"), ["test_auc"], maximize=["test_auc"])
+    rows = found["datasets"]["wine"]["table"]
+    assert [row["pvalue_corrected"] for row in rows] == expected.table["pvalue_corrected"].tolist()
+    assert set(found) == {"schema_version", *glossary("repeats")} and found["over"] == "repeats"
+    assert found["datasets"]["wine"]["n_repeats"]["mlp"] == study.n_repeats["wine", "mlp"]
+    assert "how much training varies" in found["datasets"]["wine"]["verdict"]
+
+
+def test_datasets_are_corrected_together(plain):
+    both, one = as_json("-n", "spam", *SEEDS), as_json(*SEEDS)
+    rows, alone = both["datasets"]["wine"]["table"], one["datasets"]["wine"]["table"]
+    assert [r["pvalue"] for r in rows] == [r["pvalue"] for r in alone]
+    assert both["datasets"]["wine"]["n_comparisons"] == len(both["datasets"]["spam"]["table"]) + len(rows)
+    assert min(r["pvalue_corrected"] for r in rows) > min(r["pvalue_corrected"] for r in alone)
+    assert {row["dataset"] for row in both["pairs"]} == {"spam", "wine"}
+
+
+@pytest.mark.parametrize("format", ["csv", "md", "latex", "html", "table"])
+def test_every_format_says_first_what_could_be_shown(plain, format):
+    result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, "--output", format])
+    assert result.exit_code == 0 and "logreg" in result.stdout
+    if format != "csv":
+        assert " ".join(result.stdout.split()).index("The smallest p-value") < " ".join(result.stdout.split()).index("separates")
+
+
+def test_what_is_wrong_is_said_once_and_clearly(plain):
+    def stopped(*args, code=1):
+        result = CliRunner().invoke(main, ["compare", "--over", "repeats", *SEEDS, *args])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    assert "have the same seeds" in stopped("--paired") and "Leave out --paired" in stopped("--paired")
+    assert "no method has several runs on wine" in stopped("--duplicates", "latest")
+    assert "--rope: only for tests over datasets" in stopped("--rope", "0.1", code=2)
+    result = CliRunner().invoke(main, ["compare", "--over", "folds", *SEEDS, "--paired"])
+    assert result.exit_code == 2 and "--paired: only for tests over repeats" in result.output
