@@ -324,3 +324,29 @@ def test_names_of_strangers(client):
     assert load_study(experiment_names=["<b>\x1b x"]).methods == strange
     assert import_results(source, experiment_name="<b>\x1b x").unchanged == len(source)
     assert max(len(r.info.run_name) for r in runs(client, "<b>\x1b x").values()) <= 250
+
+
+def test_each_seed_is_a_run_and_importing_again_changes_nothing(client, db):
+    source = pd.DataFrame({"dataset": "d", "method": ["a", "a", "a", "b", "b"], "seed": [1, 2, 3, 1, 2],
+                           "f1": [0.5, 0.7, 0.6, 0.4, math.nan]})  # fmt: skip
+    done = import_results(source, experiment_name="x")
+    assert (done.created, done.unfinished) == (5, 1)
+    found = client.search_runs([done.experiment_id])
+    assert sorted(r.data.params["seed"] for r in found) == ["1", "1", "2", "2", "3"]
+    assert "a · d · 3" in {r.info.run_name for r in found}
+    before = db.read_bytes()
+    assert import_results(source.rename(columns={"seed": "repeat"}), experiment_name="x").unchanged == 5
+    assert db.read_bytes() == before
+    study = load_study(experiment_names=["x"], measures=["f1"])
+    assert study.values.loc[("d", "a"), "f1"] == pytest.approx(0.6) and study.n_repeats["d", "a"] == 3
+    assert study.repeats_on("d")["a"]["f1"].to_dict() == {"1": 0.5, "2": 0.7, "3": 0.6}
+    changed = import_results(source.assign(f1=[0.5, 0.7, 0.9, 0.4, math.nan]).drop(index=0), experiment_name="x")
+    assert changed.updated == 1 and changed.changes == ("a on d (seed 3): f1 0.6 -> 0.9",)
+    assert changed.absent == ("a on d (seed 1)",)
+
+
+def test_seeds_with_folds(client):
+    both = pd.concat([folds([0.5, 0.7], seed=1), folds([0.6, 0.8], seed=2)])
+    import_results(both, experiment_name="x")
+    study = load_study(experiment_names=["x"], measures=["f1"])
+    assert study.n_repeats["d", "a"] == 2 and study.folds["f1"].tolist() == pytest.approx([0.55, 0.75])

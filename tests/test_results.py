@@ -210,3 +210,37 @@ def test_frames_name_the_source_and_take_other_types_of_names():
         read_results(frame(f1=1.0).assign(method=pd.Series(["\ud800", "b"], dtype=object)))
     categorical = frame(f1=[1, 2]).astype({"dataset": "category"}).assign(method=[1, 2])
     assert read_results(categorical)["method"].tolist() == ["1", "2"]
+
+
+def test_seeds_in_both_forms_and_with_folds(tmp_path):
+    rows = "".join(f"f1,d,a,{cells}\n" for cells in ("1,0,.5", "1,1,.6", "02,0,.7", "02,1,"))
+    long = write(tmp_path, "measure,dataset,method,seed,fold,value\n" + rows)
+    wide = pd.DataFrame({"dataset": "d", "method": "a", "repeat": [1.0, 1, 2, 2], "fold": [0, 1, 0, 1],
+                         "f1": [0.5, 0.6, 0.7, None]})
+    for source in (long, wide):
+        found = read_results(source)
+        assert list(found) == ["dataset", "method", "seed", "fold", "measure", "value"]
+        assert found["seed"].tolist() == ["1", "1", "2", "2"] and found["fold"].tolist() == [0, 1, 0, 1]
+    assert read_results(wide.assign(repeat=["x", "x", "y", "y"]))["seed"].tolist() == ["x", "x", "y", "y"]
+
+
+@pytest.mark.parametrize(("seeds", "said"), [
+    (["1", ""], "line 3, column 'seed': is empty, so that nothing tells which seed this is"),
+    (["1", "a"], "line 3, column 'seed': 'a' is no number, but line 2 has '1'"),
+    (["1", "1.0"], "line 3, column 'f1': f1 of 'a' on 'd' with seed '1' was given in line 2 already"),
+])  # fmt: skip
+def test_seeds_that_tell_nothing_are_one_clear_error(tmp_path, seeds, said):
+    path = write(tmp_path, "dataset,method,seed,f1\n" + "".join(f"d,a,{seed},.5\n" for seed in seeds))
+    with pytest.raises(ImportFileError, match=said):
+        read_results(path)
+
+
+def test_seed_and_repeat_are_not_both_taken(tmp_path):
+    with pytest.raises(ImportFileError, match="both a column 'seed' and a column 'repeat'"):
+        read_results(write(tmp_path, "dataset,method,seed,repeat,f1\nd,a,1,1,.5\n"))
+
+
+@pytest.mark.parametrize("cell", ["nan", "NaN", "inf"])
+def test_a_score_that_is_no_number_is_one_clear_error(tmp_path, cell):
+    with pytest.raises(ImportFileError, match=f"line 2, column 'f1': '{cell}' is not a finite number. Leave the cell empty"):
+        read_results(write(tmp_path, f"dataset,method,f1\nd,a,{cell}\n"))

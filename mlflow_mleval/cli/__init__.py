@@ -66,7 +66,8 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
     """Put a file of results into the store.
 
     Each method gets one run per dataset. FILE is CSV or parquet, in long form (measure, dataset, method, value, and fold if
-    there are folds) or wide form (dataset, method, and one column per measure). An empty value means that the method did not
+    there are folds) or wide form (dataset, method, and one column per measure). A column
+    seed or repeat makes a run of each seed. An empty value means that the method did not
     finish. Importing a file again changes nothing; importing a changed file updates the runs and says what changed.
 
     FILE may also be a folder of results that the store did not take during a training, such as mleval_unsent. Each becomes a

@@ -19,6 +19,8 @@ from mlflow_mleval.files.reading import check_separator, columns_shown, csv_rows
 from mlflow_mleval.naming import measure_name_problem, quoted, text_problem
 
 IDENTITY = ("dataset", "method")
+#: What a column that tells repeats apart may be called.
+SEEDS = ("seed", "repeat")
 LONG_COLUMNS = ("measure", *IDENTITY, "value")
 #: No row of results is longer; a longer one is a broken file, and the csv module has a limit of this order.
 MAX_LINE = 100_000
@@ -29,12 +31,14 @@ _EMPTY_HINT = "Leave the cell empty for a method that did not finish."
 def read_results(source: str | Path | pd.DataFrame, *, name: str | None = None) -> pd.DataFrame:
     """Results of methods on datasets as one tidy table, in the order of the source.
 
-    Columns dataset, method, fold (only where there are folds; Int64, missing where a value has none), measure, value (float, NaN
-    where empty). An ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
+    Columns dataset, method, seed (only where the source has a column seed or repeat; text), fold (only where there are folds;
+    Int64, missing where a value has none), measure, value (float, NaN where empty). An
+    ImportFileError names the row (in a CSV file the line) and the column of what is malformed, and how many
     problems there are; `name` is what it calls the source, by default the file's name, or "the table".
 
     The source is CSV (UTF-8, commas), parquet or a DataFrame, long (columns measure, dataset, method, value and, where there are
-    folds, fold) or wide (dataset, method, maybe fold, and one column a measure). An empty value is a method that did not finish.
+    folds, fold, and of repeats seed or repeat) or wide (dataset, method, maybe fold and seed, and one column a measure). An
+    empty value is a method that did not finish.
     In a DataFrame NaN is empty, and named index levels count as columns. Space around names is dropped.
 
     >>> read_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [0.5]}))
@@ -144,11 +148,13 @@ def _tidy(table: _Table) -> pd.DataFrame:
         raise ImportFileError(f"{table.name} has a header but no rows.")
     place = {column: i for i, column in enumerate(header)}
     is_long = "measure" in place
-    measures = [] if is_long else [c for c in header if c not in (*IDENTITY, "fold")]
-    out: list[tuple[str, str, int | None, str, float]] = []
-    seen: dict[tuple[str, str, str, int | None], str] = {}
-    with_folds: dict[tuple[str, str, str], bool] = {}
-    for row, cells in table.rows:
+    measures = [] if is_long else [c for c in header if c not in (*IDENTITY, *SEEDS, "fold")]
+    repeated = next((c for c in SEEDS if c in place), None)
+    seeds = [""] * len(table.rows) if repeated is None else _seeds(table, repeated, place[repeated])
+    out: list[tuple[str, str, str, int | None, str, float]] = []
+    seen: dict[tuple[str, str, str, str, int | None], str] = {}
+    with_folds: dict[tuple[str, str, str, str], bool] = {}
+    for (row, cells), seed in zip(table.rows, seeds, strict=True):
         dataset, method = (_text(table, row, column, cells[place[column]]) for column in IDENTITY)
         fold = _fold(table, row, cells[place["fold"]]) if "fold" in place else None
         if is_long:
@@ -157,17 +163,18 @@ def _tidy(table: _Table) -> pd.DataFrame:
                 table.problem(row, "measure", f"{quoted(own)} cannot name a metric: {why}.")
         for measure, column in [(own, "value")] if is_long else zip(measures, measures, strict=True):
             value = _number(table, row, column, cells[place[column]])
-            cell = (dataset, method, measure)
-            label = f"{measure} of {quoted(method)} on {quoted(dataset)}"
+            cell = (dataset, method, seed, measure)
+            label = f"{measure} of {quoted(method)} on {quoted(dataset)}{f' with {repeated} {quoted(seed)}' if repeated else ''}"
             if (first := seen.setdefault((*cell, fold), row)) is not row:
                 where = f" in fold {fold}" if fold is not None else ""
                 table.problem(row, column, f"{label}{where} was given in {first} already.")
             elif with_folds.setdefault(cell, fold is not None) != (fold is not None):
                 table.problem(row, "fold", f"{label} is given both with and without a fold.")
-            out.append((dataset, method, fold, measure, value))
+            out.append((dataset, method, seed, fold, measure, value))
     table.stop_if_problems()
-    frame = pd.DataFrame(out, columns=["dataset", "method", "fold", "measure", "value"])
+    frame = pd.DataFrame(out, columns=["dataset", "method", "seed", "fold", "measure", "value"])
     frame["fold"] = frame["fold"].astype("Int64")
+    frame = frame if repeated else frame.drop(columns="seed")
     return frame if frame["fold"].notna().any() else frame.drop(columns="fold")
 
 
@@ -180,16 +187,18 @@ def _check_header(table: _Table) -> None:
             )
     if twice := sorted({c for c in header if header.count(c) > 1}):
         raise ImportFileError(f"{table.name}: the column {', '.join(map(quoted, twice))} occurs twice in the header.")
+    if {*SEEDS} <= {*header}:
+        raise ImportFileError(f"{table.name}: both a column 'seed' and a column 'repeat' tell repeats apart. Remove one of them.")
     is_long = "measure" in header or "value" in header
     if missing := [c for c in (LONG_COLUMNS if is_long else IDENTITY) if c not in header]:
         raise ImportFileError(
             f"{table.name}: no column {' and no column '.join(map(repr, missing))} (it has {columns_shown(header)}). The "
-            f"long form has {', '.join(LONG_COLUMNS)} and maybe fold; the wide form dataset, method, maybe fold, and one column "
-            "a measure."
+            f"long form has {', '.join(LONG_COLUMNS)} and maybe fold and seed; the wide form dataset, method, maybe fold and "
+            "seed, and one column a measure."
         )
-    others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), "fold")]
+    others = [c for c in header if c not in (*(LONG_COLUMNS if is_long else IDENTITY), *SEEDS, "fold")]
     if is_long and others:
-        beside = f"beside {', '.join(LONG_COLUMNS)} and fold. Remove it."
+        beside = f"beside {', '.join(LONG_COLUMNS)}, fold and seed. Remove it."
         raise ImportFileError(f"{table.name}: unknown column {', '.join(map(quoted, others))} {beside}")
     if not is_long and not others:
         raise ImportFileError(f"{table.name}: no column of a measure beside {', '.join(header)}.")
@@ -207,6 +216,27 @@ def _text(table: _Table, row: str, column: str, cell: object) -> str:
     if why := text_problem(text):
         table.problem(row, column, f"the name of the {column} {why}.")
     return text
+
+
+def _seeds(table: _Table, column: str, at: int) -> list[str]:
+    """The seeds of all rows as text, whole numbers alike however they are written; all are numbers, or none is."""
+    found, first = [], {}
+    for row, cells in table.rows:
+        if _is_empty(cells[at]):
+            hint = "Give every row one, or remove the column."
+            table.problem(row, column, f"is empty, so that nothing tells which {column} this is. {hint}")
+            found.append("")
+            continue
+        text = _text(table, row, column, cells[at])
+        is_number = _NUMBER.fullmatch(text) is not None
+        first.setdefault(is_number, (row, text))
+        if is_number and len(text) < 20 and float(text).is_integer():
+            text = str(int(float(text))) if "." in text or "e" in text.lower() else str(int(text))
+        found.append(text)
+    if len(first) == 2:
+        (row, text), (other, number) = first[False], first[True]
+        table.problem(row, column, f"{quoted(text)} is no number, but {other} has {quoted(number)}. Use one kind throughout.")
+    return found
 
 
 def _fold(table: _Table, row: str, cell: object) -> int | None:

@@ -1,4 +1,4 @@
-"""Results from a file or a table into the store: one run per method and dataset; doing it twice changes nothing."""
+"""Results from a file or a table into the store: one run per method, dataset and seed; doing it twice changes nothing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.validation import one_of
 
+#: Dataset, method and seed (empty where there are no repeats).
+_Cell = tuple[str, str, str]
+#: What a run that was imported as a repeat has as its param.
+_SEED = "seed"
 #: Changes that a summary lists.
 _SHOWN = 20
 #: How often an import looks again whether others made the same runs meanwhile.
@@ -36,7 +40,7 @@ class ImportReport:
     experiment_id, experiment_name : str
         Where the runs are.
     created, updated, unchanged : int
-        Runs, one per method and dataset of the source.
+        Runs, one per method and dataset (and seed) of the source.
     unfinished : int
         How many of them have no value: the method did not finish.
     changes : tuple of str
@@ -77,7 +81,7 @@ def import_results(
     conventions: str = schema.UNKNOWN_CONVENTIONS,
     progress: Callable[[int, int], object] | None = None,
 ) -> ImportReport:
-    """Put results into the store that MLflow is set to: one run per method and dataset, measures as metrics.
+    """Put results into the store that MLflow is set to: one run per method and dataset, and seed if there are repeats.
 
     The source states everything about the pairs that it mentions. A pair without any value is a method that did not finish:
     the run exists with status DNF (in MLflow: KILLED). Importing the same source again writes nothing. A changed one updates
@@ -89,7 +93,8 @@ def import_results(
     Parameters
     ----------
     source : path or pandas.DataFrame
-        As `read_results` takes it. With folds, a measure is the mean over them; a measure with an empty fold did not finish.
+        As `read_results` takes it. A column seed or repeat makes repeats: runs with the param ``seed``.
+        With folds, a measure is the mean over them; a measure with an empty fold did not finish.
     experiment_name : str
         Experiment to write to; made if it does not exist.
     conventions : {"unknown", "sklearn", "mulan"}
@@ -115,7 +120,7 @@ def import_results(
     found, _ = _imported(client, experiment_id)
     counts = dict.fromkeys(("created", "updated", "unchanged"), 0)
     changes: list[str] = []
-    written: dict[tuple[str, str], str] = {}
+    written: dict[_Cell, str] = {}
     with runs.quiet():
         for done, (pair, result) in enumerate(results.items(), 1):
             with store.store_errors("write to"):
@@ -128,14 +133,14 @@ def import_results(
         counts["created"] -= len(others)
         counts["unchanged"] += len(others)
     if others:
-        pairs = some(f"{method} on {dataset}" for dataset, method in others)
+        pairs = some(map(_name, others))
         said = f"another import made the runs of {pairs} at the same time: its runs are kept, those of this one were withdrawn"
         changes.append(said)
     return ImportReport(
         experiment_id, experiment_name, **counts,
         unfinished=sum(r.status == schema.DNF for r in results.values()),
         changes=tuple(changes),
-        absent=tuple(f"{method} on {dataset}" for dataset, method in found if (dataset, method) not in results),
+        absent=tuple(_name(cell) for cell in found if cell not in results),
         warnings=tuple(w for r in results.values() for w in r.warnings),
     )
 
@@ -148,7 +153,7 @@ class _Result(runs.Payload):
 
     @property
     def name(self) -> str:
-        return some([f"{self.method} on {self.dataset}"])
+        return some([_name((self.dataset, self.method, self.params.get(_SEED, "")))])
 
     @property
     def status(self) -> str:
@@ -165,10 +170,16 @@ class _Result(runs.Payload):
         return {**self.tags, **folds, schema.TAG_STATUS: self.status}
 
 
-def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Result]:
-    """Group the tidy table into one result per (dataset, method), in the order of the source."""
+def _name(cell: _Cell) -> str:
+    dataset, method, seed = cell
+    return f"{method} on {dataset}{f' (seed {seed})' if seed else ''}"
+
+
+def _results(table: pd.DataFrame, conventions: str) -> dict[_Cell, _Result]:
+    """Group the tidy table into one result per (dataset, method, seed), in the order of the source."""
     out = {}
-    for (dataset, method), rows in table.groupby(["dataset", "method"], sort=False):
+    table = table if "seed" in table else table.assign(seed="")
+    for (dataset, method, seed), rows in table.groupby(["dataset", "method", "seed"], sort=False):
         folds = rows.dropna(subset="fold") if "fold" in rows else rows.iloc[:0]
         single = rows.drop(index=folds.index)
         means = dict(zip(single["measure"], single["value"], strict=True))
@@ -183,27 +194,28 @@ def _results(table: pd.DataFrame, conventions: str) -> dict[tuple[str, str], _Re
             means |= wide.mean(skipna=False).to_dict()
             for m, column in by_fold.items():
                 if empty := [f for f, v in zip(numbers, column, strict=True) if math.isnan(v)]:
-                    name = some([f"{m} of {method} on {dataset}"])
+                    name = some([f"{m} of {_name((dataset, method, seed))}"])
                     where = f"fold {some(empty)} of {len(numbers)}"
                     warnings.append(f"{name} has no value in {where}: its mean counts as not finished")
         kept = {m: float(v) for m, v in means.items() if not math.isnan(v)}
         stated = {schema.TAG_CONVENTIONS: conventions}
-        out[dataset, method] = _Result(
-            method, dataset, kept, numbers if by_fold else (), by_fold, tags=stated, warnings=tuple(warnings)
-        )
+        out[dataset, method, seed] = _Result(
+            method, dataset, kept, numbers if by_fold else (), by_fold, tags=stated, params={_SEED: seed} if seed else {},
+            warnings=tuple(warnings),
+        )  # fmt: skip
     return out
 
 
-def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[tuple[str, str], Run], list[Run]]:
-    """Runs of earlier imports by (dataset, method), and those that claim a pair which another has claimed before.
+def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run], list[Run]]:
+    """Runs of earlier imports by (dataset, method, seed), and those that claim one which another has claimed before.
 
     Where there are several, a whole one counts: the first that claimed the pair, else the latest.
     """
-    claims: dict[tuple[str, str], list[Run]] = {}
+    claims: dict[_Cell, list[Run]] = {}
     for run in store.search(client, [experiment_id], f"tags.`{schema.TAG_KIND}` = '{schema.KIND_IMPORT}'"):
         if newer := schema.newer_schema(run.data.tags):
             raise StoreError(f"run {run.info.run_id} has {newer}")
-        pair = run.data.tags.get(schema.TAG_DATASET), run.data.tags.get(schema.TAG_METHOD)
+        pair = *map(run.data.tags.get, (schema.TAG_DATASET, schema.TAG_METHOD)), run.data.tags.get(schema.TAG_SEED, "")
         claims.setdefault(pair, []).append(run)
     found, later = {}, []
     for pair, several in claims.items():
@@ -215,14 +227,14 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[tuple[str,
 
 
 def _settle(
-    client: MlflowClient, experiment_id: str, results: Mapping[tuple[str, str], _Result], written: dict[tuple[str, str], str]
-) -> list[tuple[str, str]]:
+    client: MlflowClient, experiment_id: str, results: Mapping[_Cell, _Result], written: dict[_Cell, str]
+) -> list[_Cell]:
     """Keep one run of each pair that several imports made at the same time; returns the pairs of which it is another's.
 
     A store has no lock, so each import looks again after it has written: of several whole runs that claim a pair the first is
     kept, and whoever sees a later one deletes it. Whoever is last sees them all, and all agree on the first, so that one stays.
     """
-    lost: dict[tuple[str, str], None] = {}
+    lost: dict[_Cell, None] = {}
     for _ in range(_ROUNDS):
         found, later = _imported(client, experiment_id)
         for run in later:
@@ -259,7 +271,10 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
     created = run is None
     if run is None:
         marks = runs.marks(schema.KIND_IMPORT, result.method, result.dataset) | {schema.TAG_CLAIM: uuid4().hex}
-        run = runs.create(client, experiment_id, schema.run_name(result.method, result.dataset), marks)
+        seed = result.params.get(_SEED, "")
+        marks |= {schema.TAG_SEED: seed} if seed else {}
+        name = schema.run_name(result.method, result.dataset) + (f" · {seed}" if seed else "")
+        run = runs.create(client, experiment_id, name, marks)
     tags = run.data.tags
     stored = {m: v for key, v in run.data.metrics.items() if (m := schema.measure_of(key)) is not None}
     means = {m: v for m, v in result.means.items() if stored.get(m) != v}
@@ -282,7 +297,8 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
         metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
         if len(metrics) > runs.BATCH:  # more than one request: the status, which makes it count, goes with the last
             runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
-        runs.log(client, run.info.run_id, metrics, {**stamp, **different, schema.TAG_STATUS: result.status})
+        params = {key: value for key, value in result.params.items() if key not in run.data.params}
+        runs.log(client, run.info.run_id, metrics, {**stamp, **different, schema.TAG_STATUS: result.status}, params)
     if not finished:
         runs.end(client, run.info.run_id, result.run_status)
     if created:

@@ -59,6 +59,8 @@ TAG_SOFT_PROFILE = "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
 #: A token of the import that made the run: of several runs that claim the same, the first is kept.
 TAG_CLAIM = "mleval.claim"
+#: Which repeat an imported run is: what its param `seed` says, from the moment at which it is made.
+TAG_SEED = "mleval.seed"
 #: SHA-256 of all that the run is to hold: logging the same again changes nothing.
 TAG_DIGEST = "mleval.digest"
 #: SHA-256 of what a report was asked for: the same again goes to the same run.
