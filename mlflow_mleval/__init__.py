@@ -64,6 +64,7 @@ _ALSO = {
     "mardia": "analysis.folds.mardia",
     "repeat_tests": "analysis.repeat_tests",
     "sign_test": "analysis.instance_tests",
+    "measure_intervals": "analysis.measure_intervals",
     "bayesian_signed_rank": "analysis.bayes",
     "bayesian_t": "analysis.bayes",
     "equivalence": "analysis.planning",

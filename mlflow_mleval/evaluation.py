@@ -27,6 +27,7 @@ from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.hierarchy_levels import level_columns, level_measures
+from mlflow_mleval.measures.influences import label_influences
 from mlflow_mleval.measures.label_curves import curve_measures
 from mlflow_mleval.measures.label_lists import are_lists, label_matrices
 from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
@@ -76,6 +77,8 @@ class Evaluation(Reported):
         The measures that were asked for beside the usual ones.
     propensities : mapping or None
         What identifies the propensities of labels: a, b, and the digest of the training labels.
+    influences : mapping of str to array, shape (N,), or None
+        What each instance adds to averages over labels, to first order. None without instances, and once merged or taken apart.
 
     >>> ev = evaluate([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.4], [0.3, 0.8, 0.1]])
     >>> ev
@@ -98,6 +101,7 @@ class Evaluation(Reported):
     instance_truth: NDArray[np.uint64] | None = None
     asked: tuple[str, ...] = ()
     propensities: Mapping[str, Any] | None = None
+    influences: Mapping[str, NDArray[np.float32]] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         one = self.kind == ONE_LABEL
@@ -225,7 +229,7 @@ class Evaluation(Reported):
         if rows is not None and key is not None:
             mine = (rows["fold"] == key).to_numpy()
             rows, truth = rows[mine], truth if truth is None else truth[mine]
-        return replace(self, sums={key: self.sums[key]}, instances=rows, instance_truth=truth, split=None)
+        return replace(self, sums={key: self.sums[key]}, instances=rows, instance_truth=truth, split=None, influences=None)
 
     @cached_property
     def folds(self) -> pd.DataFrame:
@@ -381,7 +385,9 @@ def evaluate(
         if rows is not None and isinstance(y_true, pd.Series):
             rows.index = y_true.index
         inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
-        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked)
+        effects = None if rows is None else label_influences(sets[0], None, sets[1], None, sums.values(), one_label=True)
+        rest = {"instance_truth": truth, "asked": asked, "influences": effects}
+        return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, **rest)
     if probabilities is not None:
         raise TypeError("`probabilities` is for one label of several classes, and `y_true` is a matrix. Leave it out.")
     true = binary_matrix(y_true, "y_true")
@@ -417,9 +423,10 @@ def evaluate(
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
+    effects = None if rows is None else label_influences(true, score, pred, cut, sums.values(), conventions)
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
     return Evaluation(
-        sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked,
+        sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked, influences=effects,
         propensities=None if weights is None else {"a": weights.a, "b": weights.b, "digest": weights.digest},
     )  # fmt: skip
 
@@ -522,8 +529,8 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
         instances = pd.concat(rows, ignore_index=all(isinstance(table.index, pd.RangeIndex) for table in rows))
     known = np.concatenate(truth) if all(part is not None for part in truth) else None
     taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    split = first.split if len(evaluations) == 1 else None  # folds of parts are other folds
-    return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, split=split)
+    own = {} if len(evaluations) == 1 else {"split": None, "influences": None}  # folds of parts are other folds
+    return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, **own)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------

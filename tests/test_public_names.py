@@ -15,7 +15,7 @@ EVER = [
     "hotelling", "hotelling_pairs", "manova", "mardia", "wilcoxon_pairs", "bayesian_signed_rank", "bayesian_t",
     "equivalence", "plan", "bootstrap_ranks", "rank_confidence", "instance_tests", "sign_test", "Hierarchy", "Capacity",
     "choquet_loss", "Profile", "binomial_loss", "loss_profile", "owa_loss", "polynomial_loss", "NearestNeighbourMinimiser",
-    "bayes_optimal", "evaluate_spark", "spark_instances",
+    "bayes_optimal", "evaluate_spark", "spark_instances", "measure_intervals",
 ]  # fmt: skip
 
 

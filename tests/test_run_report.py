@@ -120,7 +120,7 @@ def test_the_summary_in_markdown():
     assert lines[0] == "# BR on yeast" and lines.index("### In numbers, the lowest F1 first") > lines.index("## Labels")
     rows = [line for line in lines if line.startswith("| ") and ("↑" in line or "↓" in line)]
     assert len(rows) == len(report.ev.measures)
-    assert all(line.count("|") == 7 for line in rows)
+    assert all(line.count("|") == 8 for line in rows)
 
 
 def test_names_of_strangers_are_text_in_every_form():

@@ -34,15 +34,15 @@ def evaluate_file(
     `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which leave `threshold` and
     `conventions` alone. The hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child and
     maybe weight. `train_labels` is a file of labels as `truth`, for propensities. Further options are those of
-    `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The Evaluation has no `instances`;
-    its `split` takes the rows of the file for the instances in their order.
+    `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The Evaluation has `instances` where
+    the file is read in one block; its `split` takes the rows of the file for the instances in their order.
     """
     h = hierarchy if hierarchy is None or isinstance(hierarchy, Hierarchy) else read_hierarchy(hierarchy)
     if truth is None or h is None:
         source = open_predictions(path, progress) if truth is None else open_matrices(path, truth, progress)
         options = {"threshold": threshold, "conventions": conventions, "label_names": source.names, "hierarchy": h}
         options |= {"measures": measures, "train_labels": train_labels and _propensities(train_labels, len(source.names))}
-        part = partial(evaluate, **options, **hierarchy_options, instances=False)
+        part = partial(evaluate, **options, **hierarchy_options)
     else:
         if threshold != 0.5 or conventions != "sklearn":
             raise ValueError("`threshold` and `conventions` must be left out with `truth` and `hierarchy`. Classes need neither.")
@@ -50,12 +50,12 @@ def evaluate_file(
             raise ValueError("`train_labels` must be left out with `truth` and `hierarchy`. Classes have no scores.")
         source = open_class_sets(path, truth, h, progress)
         options = {} if measures is None else {"measures": measures}
-        part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options, instances=False)
+        part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options)
     whole, tested = None, {}
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
         try:
-            found = part(**batch)
+            found = part(**batch, instances=whole is None)
         except (ValueError, TypeError) as error:
             if truth is None and is_vector(batch["y_true"]):  # those of label sets were looked through when they were read
                 raise ImportFileError(f"{Path(path).name}, rows from {start + 1} on: {error}") from error

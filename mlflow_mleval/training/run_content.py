@@ -20,6 +20,7 @@ from pyarrow import parquet
 
 from mlflow_mleval import __version__, naming
 from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
+from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import instance_digest
@@ -141,7 +142,7 @@ class RunContent:
         found = {
             schema.ARTIFACT_REPORT: shown.to_html,
             schema.ARTIFACT_SUMMARY: shown.to_markdown,
-            schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table()),
+            schema.ARTIFACT_MEASURES: lambda: _log_table(self.measure_table(report.intervals)),
             schema.ARTIFACT_LABELS: lambda: _log_table(self.label_table()),
             schema.ARTIFACT_COUNTS: lambda: _parquet(self.counts()),
         }
@@ -186,10 +187,11 @@ class RunContent:
             table = table[(table["support"] > 0) | (table["predicted"] > 0)].nlargest(_LABELS, "support")
         return table.reset_index()
 
-    def measure_table(self) -> pd.DataFrame:
-        """One row a measure: the value that counts, which way is better, and the value over all instances."""
+    def measure_table(self, intervals: MeasureIntervals) -> pd.DataFrame:
+        """One row a measure: the value that counts, which way is better, and the value over all instances with its interval."""
         rows = [(m, self.means.get(m), MEASURES[m].direction, MEASURES[m].family, v) for m, v in self.ev.measures.items()]
         table = pd.DataFrame(rows, columns=["measure", "value", "better", "family", "over_all_instances"])
+        table = table.join(intervals.table[["ci_low", "ci_high"]], on="measure")
         if self.statistics is None:
             return table
         columns = ["std", "low", "high", "corrected_low", "corrected_high"]

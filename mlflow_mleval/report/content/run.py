@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
+from mlflow_mleval.analysis.measure_intervals import MeasureIntervals, measure_intervals
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -122,13 +123,21 @@ class RunReport:
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """One row a measure in the registry's order: value, half the corrected interval, extremes over folds, all together."""
+        """One row a measure in the registry's order: value, half the corrected interval, extremes over folds, all together.
+
+        The interval from ci_low to ci_high is that of all instances together.
+        """
         table = pd.DataFrame({"value": self.means, "whole": self.ev.measures}, index=list(self.ev.measures), dtype=float)
         half = low = high = pd.Series(dtype=float)
         if self.statistics is not None:
             folds, found = self.ev.folds, self.statistics.table
             half, low, high = found["corrected_high"] - found["mean"], folds.min(), folds.max()
-        return table.assign(half=half, low=low, high=high)
+        return table.assign(half=half, low=low, high=high, **self.intervals.table[["ci_low", "ci_high"]])
+
+    @cached_property
+    def intervals(self) -> MeasureIntervals:
+        """What other instances would give, with the models as they were trained."""
+        return measure_intervals(self.ev)
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
@@ -204,12 +213,15 @@ def data(report: RunReport) -> dict[str, Any]:
     ev = report.ev
     folds = {str(fold): row.dropna().to_dict() for fold, row in ev.folds.iterrows()}
     about = {"method": report.method, "dataset": report.dataset, **ev.statistics, "conventions": ev.conventions}
-    return {**about, "measures": report.means, "folds": folds, "absent": ev.absent, "warnings": list(ev.warnings)}
+    known = report.intervals.table[["ci_low", "ci_high"]].dropna().to_dict("index")
+    found = {"measures": report.means, "intervals": known, "folds": folds, "absent": ev.absent}
+    return {**about, **found, "warnings": list(ev.warnings)}
 
 
 def frames(report: RunReport) -> dict[str, pd.DataFrame]:
     rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
     found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
+    found = found.join(report.intervals.table[["ci_low", "ci_high"]], on="measure")
     return {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
 
 
@@ -230,7 +242,10 @@ def _lead(report: RunReport) -> str:
     means, lead, parts = report.means, report.lead, []
     if lead:
         value, half = means[lead], report.measures.loc[lead, "half"]
-        interval = " (95% interval {} to {})".format(*aligned([value - half, value + half])) if half >= 0 else ""
+        ends = [value - half, value + half] if half >= 0 else []
+        if report.statistics is None and report.measures.loc[lead, "ci_low"] >= 0:
+            ends = report.measures.loc[lead, ["ci_low", "ci_high"]]
+        interval = " (95% interval {} to {})".format(*aligned(ends)) if len(ends) else ""
         parts.append(_LEADS[lead].format(number(value) + interval))
     if report.ev.kind == ONE_LABEL:
         names = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1", "macro_auroc": "macro AUROC"}
@@ -311,8 +326,10 @@ def _extremes(report: RunReport) -> str:
 def measures(report: RunReport) -> Section:
     """Every measure, with what the folds say of it."""
     table, folds = report.measures, report.statistics
-    cells = zip(*map(aligned, table[["value", "half", "low", "high", "whole"]].to_numpy()), strict=True)
-    value, half, low, high, whole = cells if len(table) else [()] * 5
+    shown = ["value", "half", "low", "high", "whole", "ci_low", "ci_high"]
+    cells = zip(*map(aligned, table[shown].to_numpy()), strict=True)
+    value, half, low, high, whole, *ends = cells if len(table) else [()] * len(shown)
+    interval = ["" if a == NONE else f"{a} – {b}" for a, b in zip(*ends, strict=True)]
     columns = [
         doc.names("measure", [f"{m} {MEASURES[m].arrow}" for m in table.index]),
         Column("value" if folds is None else "mean", value, note="↑ larger is better, ↓ smaller is."),
@@ -327,6 +344,9 @@ def measures(report: RunReport) -> Section:
             Column("folds", ["" if a == NONE else f"{a} – {b}" for a, b in zip(low, high, strict=True)], keep=3),
             Column("all instances", whole, keep=1),
         ]
+    if any(interval):
+        note = "ci: 95% interval of the value over all instances, for other instances like these and the models as they are."
+        columns.insert(2 if folds is None else len(columns), Column("ci", interval, keep=4 if folds is None else 1, note=note))
     columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
     shown = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
     return Section("measures", "Measures", [shown], hint=f"{len(table)} of them, with directions")

@@ -1,0 +1,188 @@
+"""Intervals for the measures of one evaluation: what other instances of the same kind would have given the same models.
+
+Efron (1982), "The jackknife, the bootstrap and other resampling plans", for the delta method by what each instance adds; Wilson
+(1927) for values between two bounds; Miller (2024), "Adding error bars to evals", for clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures import hierarchical
+from mlflow_mleval.measures.at_k import ratios
+from mlflow_mleval.measures.hierarchy_levels import level_measures
+from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.validation import groups, probability
+
+Array = NDArray[np.float64]
+_SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
+#: Their variance does not follow from first derivatives by counts of labels.
+_OTHERS = {m.name for m in MEASURES.values() if m.family in ("curve", "dependence", "probability", "at-k")}
+_OTHERS |= {"micro_matthews", "macro_matthews"}
+#: A label that fewer instances have, or are predicted to have, says too little by itself for an average over labels.
+RARE = 5
+
+
+@dataclass(frozen=True)
+class MeasureIntervals:
+    """Intervals for the measures of an Evaluation.
+
+    Attributes
+    ----------
+    table : By measure: value, standard_error, ci_low, ci_high; NaN where there is none.
+    absent : By measure why it has no interval.
+    n_clusters : Of instances that belong together; None where each counts by itself.
+    """
+
+    table: pd.DataFrame
+    absent: dict[str, str]
+    n_instances: int
+    n_clusters: int | None
+    alpha: float
+
+
+def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05) -> MeasureIntervals:
+    r"""Intervals for the measures over all instances, with the models as they were trained.
+
+    A measure is, to first order, a sum of what each instance adds, :math:`\psi_i` with mean 0. Its variance is
+    :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} \psi_i)^2` over G instances or clusters (delta method, cluster-robust). Without
+    bounds the interval is that of Student's t with G - 1 degrees of freedom; between bounds it is Wilson's, for as many trials as
+    would have this variance, so that it never leaves them.
+
+    Parameters
+    ----------
+    ev : Evaluation
+        With `instances`. Averages over labels need one that `evaluate` made, and not `merge`.
+    clusters : array of shape (N,), Series, or the name of a column of ``ev.instances``, optional
+        Instances that belong together, such as the pictures of a patient.
+    alpha : float
+        1 - alpha is the confidence of each interval by itself.
+
+    Raises
+    ------
+    ValueError
+        Clusters that do not fit, or fewer than two of them.
+
+    Examples
+    --------
+    >>> from mlflow_mleval.evaluation import evaluate
+    >>> found = measure_intervals(evaluate([[1, 0], [0, 1], [1, 1]] * 20, y_pred=[[1, 0], [0, 1], [0, 1]] * 20))
+    >>> found.table.loc["subset_accuracy", ["ci_low", "ci_high"]].round(3).tolist()
+    [0.537, 0.775]
+    """
+    probability(alpha, "alpha")
+    rows, n = ev.instances, ev.total.n
+    units = None if clusters is None else _units(ev, clusters)
+    n_units = n if units is None else int(units.max()) + 1
+    values = pd.Series(ev.measures, dtype=float)
+    found: dict[str, Array] = {}
+    absent: dict[str, str] = {}
+    if rows is None or n_units < 2:
+        why = "the evaluation kept no instances" if rows is None else "there is one instance"
+        absent = dict.fromkeys(values.index, why)
+    else:
+        for m in values.index:
+            added = _added(ev, m)
+            if isinstance(added, str):
+                absent[m] = added
+            else:
+                found[m] = added
+    table = pd.DataFrame({"value": values, "standard_error": np.nan, "ci_low": np.nan, "ci_high": np.nan}, dtype=float)
+    if found:
+        from scipy import special
+
+        quantile = float(special.stdtrit(n_units - 1, 1 - alpha / 2))
+        for m, added in found.items():
+            sums = added if units is None else np.bincount(units, added, minlength=n_units)
+            error = np.sqrt(n_units / (n_units - 1) * (sums @ sums))
+            table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (
+                error, *_interval(values[m], error, quantile, n_units, *MEASURES[m].range)
+            )  # fmt: skip
+    return MeasureIntervals(table, absent, n, None if units is None else n_units, alpha)
+
+
+def _interval(value: float, error: float, quantile: float, n: int, low: float, high: float) -> tuple[float, float]:
+    if not np.isfinite(high):
+        return max(value - quantile * error, low), value + quantile * error
+    share = min(max((value - low) / (high - low), 0.0), 1.0)
+    error /= high - low
+    trials = share * (1 - share) / error**2 if error > 1e-9 and 0 < share < 1 else n  # where nothing varies, as many as there are
+    middle = (share + quantile**2 / (2 * trials)) / (1 + quantile**2 / trials)
+    half = quantile / (1 + quantile**2 / trials) * np.sqrt(share * (1 - share) / trials + (quantile / (2 * trials)) ** 2)
+    ends = max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)
+    return low + (high - low) * ends[0], low + (high - low) * ends[1]
+
+
+def _added(ev: Evaluation, measure: str) -> Array | str:
+    """What each instance adds to a measure, with mean 0; or why that is not known."""
+    rows = ev.instances
+    if measure in rows:
+        return _of_mean(rows[measure].to_numpy(float))
+    if measure == "binomial_slope":
+        return _of_mean(1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy())
+    if measure in _SLOPES:
+        subset, hamming = (rows[m].to_numpy() for m in _SLOPES[measure])
+        return _of_mean(subset - hamming)
+    totals = ev.total.by_column
+    if measure in _of_totals(totals):
+        return _of_ratio(ev, measure, totals)
+    if MEASURES[measure].family == "cost":
+        return "it is no sample of instances"
+    if ev.influences is None and measure not in _OTHERS:
+        return "the evaluation was merged or taken apart"
+    if ev.influences is None or measure not in ev.influences:
+        return "its variance is not known from sums over instances"
+    if measure.startswith(("macro_", "balanced_")) and (rare := _rare(ev)):
+        return rare
+    return ev.influences[measure].astype(float)
+
+
+def _rare(ev: Evaluation) -> str:
+    _, predicted, true = ev.total.by_label
+    few = int(((true < RARE) | (predicted < RARE)).sum())
+    return "" if few * 50 <= len(true) else f"{few} of {len(true)} labels have, or are predicted for, fewer than {RARE} instances"
+
+
+def _of_mean(values: Array) -> Array:
+    known = ~np.isnan(values)
+    return np.where(known, values - values[known].mean(), 0.0) / known.sum()
+
+
+def _of_totals(totals: dict[str, float]) -> dict[str, float]:
+    return hierarchical.micro(totals) | ratios(totals) | level_measures(totals)
+
+
+def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
+    """From central differences of the measure by the totals that it is made of."""
+    found = np.zeros(len(ev.instances))
+    for column, total in totals.items():
+        step = 1e-5 * max(abs(total), 1.0)
+        ends = (_of_totals({**totals, column: total + move})[measure] for move in (step, -step))
+        if slope := (next(ends) - next(ends)) / (2 * step):
+            found += slope * ev.instances[column].to_numpy(float)
+    return found - found.mean()
+
+
+def _units(ev: Evaluation, clusters: ArrayLike | Hashable) -> NDArray[np.int64]:
+    rows = ev.instances
+    if rows is None:
+        raise ValueError("`clusters` must be left out here: the evaluation kept no instances. Evaluate with them.")
+    if isinstance(clusters, str):
+        if clusters not in rows:
+            raise ValueError(f"`clusters` must be a column of the instances or one value for each, got {clusters!r}.")
+        clusters = rows[clusters]
+    if isinstance(clusters, pd.Series) and not clusters.index.equals(rows.index):
+        raise ValueError("`clusters` must have the index of the instances, got another. Reorder it, or pass an array.")
+    parts = groups(clusters, "clusters", len(rows))
+    if len(parts) < 2:
+        raise ValueError(f"`clusters` must hold at least two clusters, got {len(parts)}.")
+    units = np.empty(len(rows), np.int64)
+    for i, at in enumerate(parts.values()):
+        units[at] = i
+    return units

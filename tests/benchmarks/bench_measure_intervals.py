@@ -1,0 +1,32 @@
+"""Time of the intervals of all measures against the evaluation itself: it may take as long again, at 100,000 x 100.
+
+    python tests/benchmarks/bench_measure_intervals.py
+"""
+
+import time
+
+import numpy as np
+
+import mlflow_mleval as mleval
+from mlflow_mleval.analysis.measure_intervals import measure_intervals
+
+
+def best(call, repeats=3):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main():
+    rng = np.random.default_rng(0)
+    true, score = rng.random((100_000, 100)) < 0.03, rng.random((100_000, 100))
+    bare = best(lambda: mleval.evaluate(true, score, instances=False))
+    whole = best(lambda: measure_intervals(mleval.evaluate(true, score)))
+    print(f"evaluation {bare:.2f} s, with instances and intervals {whole:.2f} s: {whole / bare:.2f} times (bound 2)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Intervals for the measures of one evaluation: against formulas, resampling and simulated coverage."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+
+import mlflow_mleval as mleval
+from mlflow_mleval.analysis.measure_intervals import measure_intervals
+
+ASKED = ["single_label", "macro_jaccard"]
+
+
+def draw(n, seed=0, k=6, size=1):
+    """Truth and scores of n instances in clusters of a size, which are alike in how hard they are."""
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(size=(n // size, 1)).repeat(size, axis=0)
+    true = rng.random((n, k)) < np.linspace(0.15, 0.5, k) + 0.1 * np.tanh(hard)
+    return true, 1 / (1 + np.exp(-(2.0 * true - 1.0 + rng.normal(size=(n, k)) + 0.7 * hard)))
+
+
+def test_means_have_the_intervals_of_student_and_wilson():
+    ev = mleval.evaluate(*draw(80))
+    found = measure_intervals(ev, alpha=0.1).table
+    rows = ev.instances["coverage"]
+    ends = stats.t.interval(0.9, 79, rows.mean(), stats.sem(rows))
+    assert found.loc["coverage", ["ci_low", "ci_high"]].tolist() == pytest.approx(ends)
+    exact = ev.instances["subset_accuracy"]
+    wilson = stats.binomtest(int(exact.sum()), 80).proportion_ci(0.9, "wilson")
+    assert found.loc["subset_accuracy", ["ci_low", "ci_high"]].tolist() == pytest.approx(list(wilson), abs=0.003)
+    inside = found.dropna()
+    assert ((inside["ci_low"] <= inside["value"]) & (inside["value"] <= inside["ci_high"])).all() and len(inside) >= 18
+
+
+@pytest.mark.parametrize("one_label", [False, True])
+def test_standard_errors_are_those_of_the_jackknife(one_label):
+    true, score = draw(150)
+    if one_label:
+        true = (score + np.random.default_rng(1).normal(size=score.shape) / 3).argmax(axis=1)
+    else:
+        true[:, 0] |= score[:, 0] > 0.9
+    options = {"probabilities": False} if one_label else {"measures": ASKED}
+    found = measure_intervals(mleval.evaluate(true, score, **options)).table["standard_error"].dropna()
+    left = pd.DataFrame([
+        mleval.evaluate(np.delete(true, i, 0), np.delete(score, i, 0), instances=False, **options).measures for i in range(150)
+    ])  # fmt: skip
+    expected = np.sqrt(149 / 150 * ((left - left.mean()) ** 2).sum())
+    names = [m for m in found.index if m in left]
+    assert {"macro_f1", "matthews", "kappa", "balanced_accuracy"} if one_label else {"micro_f1", "macro_f1"} <= set(names)
+    np.testing.assert_allclose(found[names], expected[names], rtol=0.06)
+
+
+def test_hierarchical_ratios():
+    h = mleval.Hierarchy([("animal", "cat"), ("animal", "dog"), ("plant", "rose")])
+    rng = np.random.default_rng(0)
+    true, guess = (np.array(["cat", "dog", "rose"])[rng.integers(0, 3, 60)] for _ in range(2))
+    pairs = [[[t], [t if i % 3 else g]] for i, (t, g) in enumerate(zip(true, guess, strict=True))]
+    found = measure_intervals(mleval.evaluate_hierarchical(*zip(*pairs, strict=True), h)).table["standard_error"]
+    left = [mleval.evaluate_hierarchical(*zip(*(pairs[:i] + pairs[i + 1 :]), strict=True), h).measures["micro_h_f1"]
+            for i in range(60)]  # fmt: skip
+    assert found["micro_h_f1"] == pytest.approx(np.sqrt(59 / 60 * 60) * np.std(left), rel=0.05)
+
+
+def test_clusters_of_equal_instances_count_once():
+    true, score = draw(60)
+    twice = mleval.evaluate(true.repeat(3, axis=0), score.repeat(3, axis=0))
+    once = measure_intervals(mleval.evaluate(true, score))
+    found = measure_intervals(twice, clusters=np.arange(60).repeat(3))
+    assert found.n_clusters == 60 and found.n_instances == 180
+    means = ["f1", "coverage", "micro_f1", "soft_subset_loss", "binomial_slope"]
+    columns = ["ci_low", "ci_high"]
+    np.testing.assert_allclose(found.table.loc[means, columns], once.table.loc[means, columns], atol=0.002)
+    assert (measure_intervals(twice).table["standard_error"] < found.table["standard_error"] + 1e-12)[means].all()
+    rows = replace(twice, instances=twice.instances.assign(patient=np.arange(60).repeat(3)))
+    pd.testing.assert_frame_equal(measure_intervals(rows, clusters="patient").table, found.table)
+    with pytest.raises(ValueError, match="at least two clusters"):
+        measure_intervals(twice, clusters=[1] * 180)
+    with pytest.raises(ValueError, match="got 'nobody'"):
+        measure_intervals(twice, clusters="nobody")
+
+
+def test_what_has_none_says_why():
+    true, score = draw(60)
+    ev = mleval.evaluate(true, score)
+    merged = measure_intervals(mleval.merge([ev, ev]))
+    assert "merged" in merged.absent["macro_f1"] and merged.table.loc["f1", "ci_low"] > 0
+    bare = measure_intervals(mleval.evaluate(true, score, instances=False))
+    assert set(bare.absent.values()) == {"the evaluation kept no instances"} and bare.table["ci_low"].isna().all()
+    true[:, :2], score[:, :2] = False, 0
+    rare = measure_intervals(mleval.evaluate(true, score))
+    assert rare.absent["macro_f1"].startswith("2 of 6 labels") and "micro_f1" not in rare.absent
+
+
+def test_sparse_and_dense_agree():
+    true, score = draw(60)
+    dense = measure_intervals(mleval.evaluate(true, y_pred=score > 0.5)).table
+    stored = measure_intervals(mleval.evaluate(sparse.csr_array(true), y_pred=sparse.csr_array(score > 0.5))).table
+    pd.testing.assert_frame_equal(dense, stored, rtol=1e-5)
+
+
+def test_tables_of_a_run_have_them():
+    ev = mleval.evaluate(*draw(60))
+    report = ev.report("BR", "yeast")
+    row = measure_intervals(ev).table.loc["f1"]
+    told = report.to_dict()["intervals"]["f1"]
+    assert told == {"ci_low": row["ci_low"], "ci_high": row["ci_high"]}
+    assert f"(95% interval {row['ci_low']:.4f} to {row['ci_high']:.4f})" in report.to_markdown()
+    frame = report.frames()["measures"].set_index("measure")
+    assert frame.loc["f1", ["ci_low", "ci_high"]].tolist() == [row["ci_low"], row["ci_high"]]
+
+
+def coverage(n, size, repeats):
+    options = {"measures": ASKED}
+    truth = mleval.evaluate(*draw(100_000, 1, size=size), instances=False, **options).measures
+    hits = []
+    for seed in range(repeats):
+        ev = mleval.evaluate(*draw(n, 10 + seed, size=size), **options)
+        found = measure_intervals(ev, clusters=np.arange(n) // size if size > 1 else None).table.dropna()
+        hits.append((found["ci_low"] <= (value := pd.Series(truth)[found.index])) & (value <= found["ci_high"]))
+    return pd.DataFrame(hits).mean()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_coverage(size):
+    found = coverage(200, size, 40)
+    assert found[["micro_f1", "macro_f1", "f1"]].min() >= 0.85 and 0.91 <= found.mean() <= 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 5])
+def test_coverage_at_length(size):
+    found = coverage(300, size, 1000)
+    assert found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011  # two standard errors of the simulation
