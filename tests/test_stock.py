@@ -153,6 +153,7 @@ def test_hostile_names_stay_text(log):
     copied(data["commands"][0]["command"])
     pages = {format: mleval("runs", "-n", "x`id`", "--output", format).stdout for format in FORMATS}
     assert "<img" not in pages["html"] and "\x1b" not in pages["table"]
+    assert '<details class="section next" id="next" open>' in pages["html"]
 
 
 def test_the_survey_needs_rows_only():

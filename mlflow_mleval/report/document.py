@@ -207,12 +207,16 @@ class Beside:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document that folds on a page; `hint` says in a line what is in it while it is closed."""
+    """A part of a document that folds on a page, where the first four and the `open` ones show what they hold.
+
+    `hint` says in a line what is in it while it is closed.
+    """
 
     key: str
     title: str
     blocks: Sequence[Any]
     hint: str = ""
+    open: bool = False
 
     def linear(self, depth: int, tikz: bool = False) -> Iterator[Any]:
         """The blocks down to this depth, one below the other; a figure that lies too deep leaves its table, or stays in TikZ."""

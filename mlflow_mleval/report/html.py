@@ -20,7 +20,7 @@ _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 
 def render(document: Document, width: int = 100) -> str:
-    """The sections under a title and a line about them, the first four open; it runs its script in a sandboxed frame, too."""
+    """The sections under a title and a line about them, the first and the marked ones open; made for sandboxed frames, too."""
     script = template_text("report.js")
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"

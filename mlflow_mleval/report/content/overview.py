@@ -54,7 +54,7 @@ def next_steps(found: Survey) -> Section:
         blocks.append(Text(["\n".join(lines)], role="pre", depth=ALWAYS))
     else:
         blocks.append(Text(_advice(found), depth=ALWAYS))
-    return Section("next", "Next", blocks)
+    return Section("next", "Next", blocks, open=True)
 
 
 def data(found: Survey) -> dict[str, Any]:
