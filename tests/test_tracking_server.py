@@ -79,7 +79,7 @@ def test_a_report_and_its_files(server, capsys):
 
 
 def test_errors_over_http(server, monkeypatch):
-    with pytest.raises(NoRunsError, match="there is no experiment 'none' in http"):
+    with pytest.raises(NoRunsError, match="there is no experiment 'none'. The store http"):
         load_study(experiment_names=["none"])
     import_results(pd.DataFrame({"dataset": ["d"], "method": ["a"], "f1": [1.0]}), experiment_name="errors")
     with pytest.raises(StoreError, match="MLflow does not accept the filter 'nonsense'"):
