@@ -344,6 +344,8 @@ class TestCompareFolds:
         assert reasons["BR"] == "has no value of recall in fold 7"
         assert reasons["HOMER"] == "has no values by fold"
         assert any("CC has 8" in w for w in found.warnings)
+        assert found.n_lost == 9
+        assert "9 further pairs of HOMER, BR and CC could not be tested for want of the same folds" in found.report().to_text(999)
 
     def test_default_measures(self):
         many = ["f1", "hamming_loss", "micro_precision", "micro_recall", "coverage"]

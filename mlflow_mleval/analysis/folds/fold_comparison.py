@@ -139,6 +139,12 @@ class FoldComparison(Reported):
         return [text for text in self.warnings if text not in refused]
 
     @property
+    def n_lost(self) -> int:
+        """How many pairs were not tested because one of the two is among `excluded`; they are not in `pairs`."""
+        gone = len({e.name for e in self.excluded if e.kind == "method"})
+        return gone * len(self.methods) + gone * (gone - 1) // 2
+
+    @property
     def separated(self) -> pd.DataFrame:
         """Methods x methods: whether the headline test separates the pair."""
         return pair_matrix(self.methods, self.pairs["method_a"], self.pairs["method_b"], self.pairs["significant"])

@@ -62,6 +62,8 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     total, apart = sum(len(f.pairs) for f in folds.values()), sum(f.pairs["significant"].sum() for f in folds.values())
     hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(folds), 'dataset')}" if folds else "not tested"
+    if lost := sum(int(f.pairs["pvalue"].isna().sum()) + f.n_lost for f in folds.values()):
+        hint += f"; {count(lost, 'pair')} could not be tested"
     return Section("folds", "By fold", blocks, hint)
 
 
@@ -112,6 +114,9 @@ def _pairs(found: FoldComparison) -> str:
     )
     if untested:
         text += f"; {count(untested, 'pair')} could not be tested"
+    if found.n_lost:
+        gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
+        text += f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of the same folds"
     if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
