@@ -114,8 +114,8 @@ def test_options_that_do_not_fit_are_wrong_usage(store):
     assert "--dependent: only for tests over folds" in mleval_("-n", "made", "--dependent", "drop", code=2).output
     said = mleval_("-n", "made", "--over", "folds", "--missing", "worst", "--seed", "1", "--on", "f1", code=2).output
     assert (
-        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets or instances. Leave out what does "
-        "not fit, or change --over." in " ".join(said.split())
+        "--missing, --on: only for tests over datasets; --seed: only for tests over datasets, instances or repeats. Leave out "
+        "what does not fit, or change --over." in " ".join(said.split())
     )
     said = mleval_("-n", "made", "--over", "folds", "--dependent", "error", code=2).output
     assert "--dependent error: only for measures that --measure names" in said

@@ -30,7 +30,8 @@ def heeded(over: str, choices: dict[str, Any]) -> dict[str, Any]:
     for name, flag in typed.items():
         places = [place for place, options in HEEDED.items() if any(name == option.name for option in options)]
         if places and over not in places:
-            unfit.setdefault(" or ".join(places), []).append(flag)
+            which = " or ".join(filter(None, [", ".join(places[:-1]), places[-1]]))
+            unfit.setdefault(which, []).append(flag)
     if unfit:
         said = "; ".join(f"{', '.join(flags)}: only for tests over {places}" for places, flags in unfit.items())
         folds = " `mleval report` applies --rope to folds, too." if over == "folds" and "rope" in typed else ""
