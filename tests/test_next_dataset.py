@@ -36,6 +36,8 @@ def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(
 def test_the_report_says_it_in_every_format(found):
     sentence = "On the next dataset LP would be better than"
     page = render(found, "html")
+    assert all(render(found, form).count(sentence) >= 1 for form in ("table", "md", "latex"))
+    assert sentence in found.report().to_dict()["answer"]["sentences"][-1]["text"]
     assert 'id="next_dataset"' in page and page.count("Found and shrunken differences") >= 2
     assert sentence in render(found, "table", "pairs") and sentence in render(found, "md", "pairs")
     record = found.report().to_dict()["next_dataset"]

@@ -6,6 +6,7 @@ from mlflow_mleval.analysis.answer import Decision, decision
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.beyond import probability
 from mlflow_mleval.report.document import ALWAYS, PAPER, Figure, Section, Sentence, Table, Text, joined, listed, name
 from mlflow_mleval.report.figures.means import means_figure
 from mlflow_mleval.report.numerals import ARROWS, aligned, number, with_intervals
@@ -32,11 +33,25 @@ def data(c: Comparison) -> dict[str, Any]:
 
 
 def sentences(c: Comparison, found: Decision | None = None) -> list[Sentence]:
-    """Two sentences: whom to use and by how much; how sure, and the one doubt that could turn it."""
+    """Whom to use and by how much; how sure, and the one doubt that could turn it; the next dataset, where folds tell of it."""
     found = found or decision(c)
     first = " ".join(filter(None, [_who(c, found), _by_how_much(c, found)]))
     second = " ".join(filter(None, [_how_sure(c, found), _doubt(c, found)]))
-    return [Sentence(first, ("answer",)), *([Sentence(second, ("answer", "separated"))] if second else [])]
+    told = [Sentence(first, ("answer",)), *([Sentence(second, ("answer", "separated"))] if second else [])]
+    return [*told, *_next(c)]
+
+
+def _next(c: Comparison) -> list[Sentence]:
+    """The leader against the runner-up on the next dataset, by the first measure that tells."""
+    if c.next_dataset is None:
+        return []
+    for measure in c.next_dataset.pairs:
+        row = c.next_dataset.pair(measure, *c.order[:2])
+        if row is not None:
+            whom = f"{name(c.order[0])} would be better than {name(c.order[1])} by {name(measure)}"
+            sure = f"with probability {probability(row.p_better)}, and worse with {probability(row.p_worse)}"
+            return [Sentence(f"On the next dataset {whom} {sure}.", ("next_dataset",))]
+    return []
 
 
 def _who(c: Comparison, found: Decision) -> str:
