@@ -95,9 +95,9 @@ class PrometheeResult:
     def incomparable(self) -> tuple[Places, Places]:
         """Places (a, b) of the pairs that PROMETHEE I leaves open, "R" in `partial_order`, a < b, row by row; no table of pairs.
 
-        >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.4, 0.2, 0.3]})
+        >>> table = pd.DataFrame({"f1": [0.9, 0.7, 0.5], "one_error": [0.3, 0.2, 0.1]})
         >>> [places.tolist() for places in promethee(table, ["one_error"], weights="equal").incomparable()]
-        [[0], [1]]
+        [[0, 1], [1, 2]]
         """
         plus, minus = (self.flows[name].to_numpy() for name in ("phi_plus", "phi_minus"))
         found = []

@@ -20,6 +20,10 @@ from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 
 _jobs: list[Future[None]] = []
+#: What the thread has to say. It is said by whoever waits or logs next: while another thread is in `warnings.catch_warnings`,
+#: which many libraries use, a warning of this one would be lost.
+_news: list[str] = []
+_THREAD = "mleval-autolog"
 
 
 @cache
@@ -27,12 +31,18 @@ def _writer() -> ThreadPoolExecutor:
     """One thread, so that runs are written in the order of their results."""
     # Before the interpreter refuses new threads, which writing a run needs; plain atexit comes too late.
     getattr(threading, "_register_atexit", atexit.register)(flush)
-    return ThreadPoolExecutor(1, "mleval-autolog")
+    return ThreadPoolExecutor(1, _THREAD)
 
 
 def flush() -> None:
-    """Wait until everything is written."""
+    """Wait until everything is written, and tell what was not."""
     wait(_jobs)
+    _tell()
+
+
+def _tell() -> None:
+    while _news:
+        warn(_news.pop(0))
 
 
 @dataclass
@@ -71,8 +81,13 @@ class Sink:
 
     def warn(self, text: str) -> None:
         """Say it unless silence was asked for."""
-        if not self.silent:
-            warn(f"mleval.autolog: {text}")
+        if self.silent:
+            return
+        text = f"mleval.autolog: {text}"
+        if threading.current_thread().name.startswith(_THREAD):
+            _news.append(text)
+        else:
+            warn(text)
 
     def log(
         self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any, run_id: str | None
@@ -92,6 +107,7 @@ class Sink:
             one is made in its experiment.
         """
         with self.harmless(what):
+            _tell()
             self.logged.add(short := method_name(estimator, Y))  # what fails is said, too
             ev, facts = make()
             names = self.method or short, self.dataset or dataset_name(X, Y)
@@ -130,6 +146,7 @@ class Sink:
 def _start_anew() -> None:
     """In a forked process: what waits is the parent's, and its thread is not here."""
     _jobs.clear()
+    _news.clear()
     _writer.cache_clear()
     _between_writes._at_fork_reinit()
 
