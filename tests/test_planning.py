@@ -10,6 +10,7 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
 from mlflow_mleval.analysis.planning import _noncentrality, equivalence, paired_power, plan, required_size
+from mlflow_mleval.analysis.posthoc.max_t import max_t
 
 
 def table(n=12, m=3, seed=0, step=0.02):
@@ -101,22 +102,52 @@ def test_interval_of_the_effect_covers_it():
 
 def test_planned_datasets_give_the_signed_rank_test_its_power():
     d = np.resize([0.9, -0.4], 12)
-    row = plan(np.column_stack([d, np.zeros(12)])).table.iloc[0]
+    row = plan(np.column_stack([d, np.zeros(12)]), correction="holm").table.iloc[0]
     assert row.effect == pytest.approx(d.mean() / d.std(ddof=1))
     drawn = np.random.default_rng(0).normal(row.effect, 1, (2000, int(row.needed)))
     assert (stats.wilcoxon(drawn, axis=1, method="approx").pvalue <= 0.05).mean() == pytest.approx(0.8, abs=0.04)
 
 
 def test_plan_over_datasets_knows_what_is_feasible():
-    found = plan(table(n=11, m=12 // 2).join(table(n=11, m=6, seed=1).add_prefix("x")))
+    values = table(n=11, m=12 // 2).join(table(n=11, m=6, seed=1).add_prefix("x"))
+    found = plan(values, correction="holm")
     assert found.least == 12 and (found.table["power"] == 0).all()
     assert found.warnings[1].startswith("Signed-rank tests of 66 pairs on 11 datasets cannot separate any")
     assert (found.table["needed"] >= 12).all()
     assert (found.table[["needed_low", "needed", "needed_high"]].diff(axis=1).iloc[:, 1:].fillna(0) >= 0).all(axis=None)
-    said = "With these effects, and for power 0.8, 11 datasets are enough for 0 of 66 pairs, and 41 for half of them; the effects"
-    assert found.verdict().startswith(said)
+    said = "11 datasets would be enough to separate 0 of 66 pairs by signed ranks, each with power 0.8; 41 would be enough for"
+    assert said in found.verdict()
+    by_max_t = plan(values)  # which can separate any number of pairs with six datasets
+    assert by_max_t.least == 6 and by_max_t.level > 0.05 / 66 and (by_max_t.table["needed"] <= found.table["needed"]).all()
+    few = plan(values.iloc[:4])
+    assert (few.table["power"] == 0).all()
+    assert few.warnings[1].startswith("Changes of sign on 4 datasets cannot separate any pair, whatever")
     same = pd.DataFrame({"a": np.arange(8.0), "b": np.arange(8.0) + np.resize([1.0, -1], 8), "c": np.arange(8.0) + 5})
-    assert "; for 1 pair no number is; the effects" in plan(same).verdict()
+    assert plan(same).verdict().endswith("; for 1 pair no number is.")
+
+
+def test_planned_datasets_give_max_t_its_power():
+    rng = np.random.default_rng(3)
+    found = plan(pd.DataFrame(rng.normal([1.0, 0, 0, 0], 1, (60, 4))))
+    effect, needed = found.table.loc[0, ["effect", "needed"]]
+    hits = []
+    for _ in range(150):
+        drawn = rng.normal(size=(int(needed), 4))
+        drawn[:, 0] += effect * np.sqrt(2)
+        hits.append(max_t(drawn, n_resamples=299).table["significant"][0])
+    assert np.mean(hits) == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_plan_goes_by_the_datasets_that_both_methods_have():
+    values = table(n=11, m=3)
+    gaps = values.copy()
+    gaps.iloc[:4, 0], gaps.iloc[4:, 1] = np.nan, np.nan
+    found = plan(gaps).table
+    assert found["n"].tolist() == [0, 7, 4] and np.isnan(found["needed"][0])
+    alone = plan(values.iloc[4:, [0, 2]]).table.loc[0]
+    assert found["effect"][1] == pytest.approx(alone["effect"]) and found["low"][1] == pytest.approx(alone["low"])
+    with pytest.raises(ValueError, match="two datasets that two methods share"):
+        plan(gaps.iloc[3:5])
 
 
 def test_plan_over_folds_with_shared_training_data():
@@ -136,6 +167,8 @@ def test_wrong_input_is_named():
         plan(table(), ratio=0.1)
     with pytest.raises(ValueError, match="`over` must be one of"):
         plan(table(), over="runs")
+    with pytest.raises(ValueError, match="`correction` must be one of"):
+        plan(table(), over="folds", correction="max-t")
     with pytest.raises(ValueError, match="`power` must lie"):
         required_size(1.0, power=1)
     with pytest.raises(ValueError, match="`n` must be at least 2"):

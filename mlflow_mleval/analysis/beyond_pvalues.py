@@ -15,9 +15,9 @@ from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.planning import EquivalenceResult, Plan, equivalence, plan
-from mlflow_mleval.analysis.posthoc.max_t import datasets_needed
-from mlflow_mleval.analysis.power_curve import PowerCurve, level_of_a_pair, power_curve
-from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
+from mlflow_mleval.analysis.power_curve import PowerCurve, power_curve
+from mlflow_mleval.analysis.resampling import RankBootstrap, bootstrap_ranks, flows_by_run
 
 #: Draws of the bootstrap over folds, each of which ranks every dataset anew.
 DRAWS = 200
@@ -50,7 +50,7 @@ class BeyondPvalues:
     methods : Whose pairs are compared: the best ones, if there are very many.
     bayes : Bayesian signed-rank test over datasets.
     equivalence : Two one-sided tests over datasets; None without a rope, too.
-    plan : How many datasets would separate the pairs by signed ranks.
+    plan : How many datasets would separate the pairs by step-down max-T.
     curve : Power of step-down max-T to tell the best two methods apart, by number of datasets.
     bootstrap : Ranks of the fusion when folds are drawn again.
     by_fold : By dataset and measure.
@@ -98,16 +98,15 @@ def _pair_table(
 
 
 def beyond_pvalues(
-    fusion: Fusion, table: pd.DataFrame, ranks: pd.DataFrame, folds: Mapping[str, FoldComparison], *, rope: float = 0.01,
-    alpha: float = 0.05, correction: str = "holm", seed: int = 0, flows: pd.DataFrame | None = None,
-    control: str | None = None,
+    fusion: Fusion, table: pd.DataFrame, ranks: pd.DataFrame, flows: pd.DataFrame, folds: Mapping[str, FoldComparison], *,
+    rope: float = 0.01, alpha: float = 0.05, correction: str = "holm", seed: int = 0, control: str | None = None,
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets or folds it would take.
 
-    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `folds` are by dataset,
-    maybe none; of `flows`, those that max-T compares (NaN: left out; with `control` only pairs with it), follows the power
-    curve. Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests
-    and plans. A ValueError refuses a rope that is negative or not finite.
+    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `flows` are what max-T
+    compares (NaN: left out; with `control` only pairs with it), which plans are for; `folds` are by dataset, maybe none. Bayesian
+    decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and plans over
+    folds. A ValueError refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of what is compared, got {rope!r}.")
@@ -131,9 +130,9 @@ def beyond_pvalues(
         found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_resamples=BAYES_DRAWS, seed=seed, **level))
         if rope:
             found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
-        if flows is not None:
-            found["curve"] = made("curve", lambda: _curve(flows, order, control, alpha, seed))
-        found["plan"] = made("plan", lambda: plan(best, alpha=alpha, correction=correction))
+        level = level_of_a_pair(flows, alpha, control, seed)
+        found["plan"] = made("plan", lambda: plan(flows[shown], alpha=alpha, level=level))
+        found["curve"] = made("curve", lambda: _curve(fusion, flows, order, control, alpha, level, seed))
     if not rope:
         absent["equivalence"] = "without a rope nothing counts as equivalent"
     if folds:
@@ -149,11 +148,20 @@ def beyond_pvalues(
     return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
 
 
-def _curve(flows: pd.DataFrame, order: Sequence[str], control: str | None, alpha: float, seed: int) -> PowerCurve:
+def _curve(
+    fusion: Fusion, flows: pd.DataFrame, order: Sequence[str], control: str | None, alpha: float, level: float, seed: int
+) -> PowerCurve:
+    """For the best two methods, or the best and the control; by fold or repeat where the flows are those of the fusion."""
     first = order[0]
     second = order[1] if control is None or first == control else control
-    level = level_of_a_pair(flows, alpha, control, seed)
-    return power_curve(flows[first] - flows[second], (first, second), level=level, least=datasets_needed(alpha), seed=seed)
+    found = flows[first] - flows[second]
+    kept = found.dropna()
+    if len(kept) and kept.equals((fusion.phi[first] - fusion.phi[second])[kept.index]):
+        runs = flows_by_run(fusion, first, second)
+        found = [runs[dataset] for dataset in kept.index]
+    over = "repeats" if fusion.study.folds is None else "folds"
+    least = datasets_needed(alpha)
+    return power_curve(found, (first, second), level=level, least=least, over=over, seed=seed)
 
 
 def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:

@@ -482,8 +482,8 @@ def compare(
     along = step(None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent))
     beyond = None
     if rope is not None:
-        beyond = beyond_pvalues(fusion, table, ranks, by_fold, rope=rope, alpha=alpha, correction=correction, seed=seed,
-                                flows=tested.flows, control=control)  # fmt: skip
+        chosen = {"rope": rope, "alpha": alpha, "correction": correction, "seed": seed, "control": control}
+        beyond = beyond_pvalues(fusion, table, ranks, tested.flows, by_fold, **chosen)
     progress(n, n)
     could_turn = turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure)) if on == FUSED else []
     options = {

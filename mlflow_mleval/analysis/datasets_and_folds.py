@@ -138,9 +138,10 @@ def next_dataset(
     )  # fmt: skip
     curves = {}
     for measure in found.pairs:
-        row = found.table(measure, order).iloc[0]
-        means = found.by_dataset(measure, row.method_a, row.method_b)["mean"]
-        curves[measure] = power_curve(means, (row.method_a, row.method_b), level=alpha, seed=seed)
+        first, second = found.table(measure, order)[["method_a", "method_b"]].iloc[0]
+        sign = -1 if study.directions[measure] == "min" else 1
+        parts = [sign * (t[first] - t[second]).to_numpy() for t in tables[measure].values() if {first, second} <= {*t.columns}]
+        curves[measure] = power_curve(parts, (first, second), level=alpha, over=over, seed=seed)
     return replace(found, curves=curves)
 
 

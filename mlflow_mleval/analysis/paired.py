@@ -49,10 +49,14 @@ def pair_differences(
 
 
 def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the differences of each pair; a deviation that is float noise is exactly zero."""
-    deviation = difference.std(axis=1, ddof=1)
+    """Mean and standard deviation of the differences of each pair, NaN left out; a deviation that is float noise is zero."""
+    there = ~np.isnan(difference)
+    n = there.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(there, difference, 0.0).sum(axis=1) / n
+        deviation = np.sqrt((np.where(there, difference - mean[:, None], 0.0) ** 2).sum(axis=1) / (n - 1))
     deviation[deviation <= noise.max()] = 0.0
-    return difference.mean(axis=1), deviation
+    return mean, deviation
 
 
 def taken_for_certain(deviation: np.ndarray, row: str) -> list[str]:

@@ -17,6 +17,7 @@ from scipy import special
 
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.paired import CORRECTIONS, adjust, moments, named_pairs, pair_differences, taken_for_certain
+from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pair
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
@@ -166,12 +167,13 @@ class Plan:
 
     Attributes
     ----------
-    table : One row a pair: method_a, method_b, n (datasets or folds there are), mean_difference (positive: a is better) with its
-        interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
+    table : One row a pair: method_a, method_b, n (datasets or folds that both have), mean_difference (positive: a is better) with
+        its interval low, high at 1 - alpha; effect (in standard deviations of the differences) with its interval effect_low,
         effect_high; power (of a repetition with n, were the effect the observed one), needed (datasets or folds for the wanted
         power), needed_low and needed_high (the same for the largest and smallest effect in the interval). Infinite: no number is
-        enough.
+        enough. NaN: the two share fewer than two datasets.
     over : "datasets" or "folds".
+    test : What is planned for: "step-down max-T", "signed ranks" or "t".
     power, alpha, level : Wanted power; family-wise level; the level that this leaves for one pair.
     n : Datasets or folds there are.
     least : Fewer datasets cannot separate any pair.
@@ -179,6 +181,7 @@ class Plan:
 
     table: pd.DataFrame
     over: str
+    test: str
     power: float
     alpha: float
     level: float
@@ -207,33 +210,36 @@ class Plan:
         """What the design can show, in a sentence."""
         if len(self.table) == 1:
             return self.sentence(*self.table.loc[0, ["method_a", "method_b"]])
-        needed = self.table["needed"]
-        never = int(np.isinf(needed).sum())
+        needed, never = self.table["needed"], int(np.isinf(self.table["needed"]).sum())
         middle = np.sort(needed)[(len(needed) - 1) // 2]
-        half = f", and {middle:,.0f} for half of them" if np.isfinite(middle) else ""
+        half = f"; {middle:,.0f} would be enough for half of them" if np.isfinite(middle) and middle > self.n else ""
         rest = f"; for {count(never, 'pair')} no number is" if never else ""
+        how = f" by {self.test}" if self.over == "datasets" else ""
+        enough = int((needed <= self.n).sum())
         return (
-            f"With these effects, and for power {self.power:g}, {self.n} {self.over} are enough for "
-            f"{int((needed <= self.n).sum())} of {len(needed)} pairs{half}{rest}; the effects are estimates from {self.n} "
-            f"{self.over}."
+            f"Were the effects those observed, {self.n} {self.over} would be enough to separate {enough} of {len(needed)} pairs"
+            f"{how}, each with power {self.power:g}{half}{rest}."
         )
 
 
 @renamed(minimize=DIRECTION)
 def plan(
     table: ArrayLike | pd.DataFrame, *, over: str = "datasets", ratio: float | None = None, direction: Direction = "max",
-    power: float = 0.8, correction: str = "holm", alpha: float = 0.05,
+    power: float = 0.8, correction: str | None = None, alpha: float = 0.05, level: float | None = None,
 ) -> Plan:
     r"""How many datasets or folds it would take to separate each pair of methods, with the effects that the data show.
 
-    Over datasets for the signed-rank test: the number for the t test divided by :math:`3/\pi`, its efficiency on normal
-    differences, and never fewer than the test needs to reject at all. Over folds for the (corrected) t test. Each pair is
-    planned at the level that it has when every other pair is still to be tested: alpha over the number of pairs.
+    Over datasets for step-down max-T, the test that decides in `compare`; with another correction for the signed-rank test, whose
+    efficiency on normal differences is :math:`3/\pi` of that of the t test. Over folds for the (corrected) t test. Never fewer
+    datasets than the test needs to reject at all. Each pair is planned at the level that it has when every other pair is still to
+    be tested: for max-T that of `level_of_a_pair`, else alpha over the number of pairs. See `power_curve` for the top two methods
+    as a curve, and for whether more folds or repeats would do instead of more datasets.
 
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
-        Values of one measure, larger is better.
+        Values of one measure, larger is better; of several datasets net flows, or what else they measure on one scale. Over
+        datasets NaN where a method has none: a pair goes by the datasets on which both have one.
     over : {"datasets", "folds"}
         What the rows are.
     ratio : float, optional
@@ -242,15 +248,17 @@ def plan(
         "min": smaller is better instead.
     power : float
         Wanted probability to separate the pair.
-    correction : {"holm", "bonferroni", "none"}
-        For the number of pairs.
+    correction : {"max-t", "holm", "bonferroni", "none"}
+        For the number of pairs; by default "max-t" over datasets, and "holm" over folds.
     alpha : float
         Family-wise level.
+    level : float, optional
+        Of the test of one pair, where the table holds only some of the methods that are tested.
 
     Raises
     ------
     ValueError
-        Empty cells, fewer than two rows or methods, a ratio over datasets, unknown options.
+        Empty folds, no two methods that share two rows, a ratio over datasets, max-T over folds, unknown options.
 
     Examples
     --------
@@ -258,56 +266,64 @@ def plan(
     >>> a = rng.random(11)
     >>> found = plan(pd.DataFrame({"a": a, "b": a - rng.normal(0.02, 0.04, 11)}))
     >>> found.table[["effect", "needed", "needed_low", "needed_high"]].round(2).values.tolist()
-    [[0.25, 130.0, 14.0, inf]]
+    [[0.25, 124.0, 13.0, inf]]
     """
     one_of(over, "over", OVER)
-    one_of(correction, "correction", CORRECTIONS)
+    ranked = over == "datasets"
+    correction = correction or ("max-t" if ranked else "holm")
+    one_of(correction, "correction", ["max-t", *CORRECTIONS] if ranked else CORRECTIONS)
     probability(alpha, "alpha")
     ratio = checked_ratio(ratio)
-    if ratio and over == "datasets":
+    if ratio and ranked:
         raise ValueError(f"`ratio` must be None over datasets, got {ratio!r}. Datasets share no training data; folds do.")
-    frame, a, b, difference, noise = pair_differences(table, direction)
+    frame, a, b, difference, noise = pair_differences(table, direction, gaps=ranked)
     n, m = frame.shape
-    level = alpha if correction == "none" else alpha / len(a)
+    common = (~np.isnan(difference)).sum(axis=1)
+    if common.max() < 2:
+        raise ValueError(f"`table` must have two {over} that two methods share, got fewer. One difference has no variation.")
+    by_max_t = correction == "max-t"
+    if level is None:
+        level = level_of_a_pair(frame, alpha) if by_max_t else alpha if correction == "none" else alpha / len(a)
     mean, deviation = moments(difference, noise)
-    unit = np.sqrt(variance_factor(n, ratio))
+    unit = np.sqrt(variance_factor(np.maximum(common, 1), ratio))
     certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
     effect = np.divide(mean, deviation, out=certain, where=deviation > 0)
-    bounds = [_noncentrality(effect / unit, n - 1, share) * unit for share in (1 - alpha / 2, alpha / 2)]
+    df = np.maximum(common - 1, 1)
+    bounds = [_noncentrality(effect / unit, df, share) * unit for share in (1 - alpha / 2, alpha / 2)]
     largest = np.maximum(*np.abs(bounds))
     smallest = np.where(bounds[0] * bounds[1] > 0, np.minimum(*np.abs(bounds)), 0.0)
-    half = special.stdtrit(n - 1, 1 - alpha / 2) * deviation * unit
-    ranked = over == "datasets"
-    least = feasibility(n, m, alpha, correction).datasets_needed if ranked else 2
-    efficiency = EFFICIENCY if ranked else 1.0
+    half = special.stdtrit(df, 1 - alpha / 2) * deviation * unit
+    least = 2 if not ranked else datasets_needed(alpha) if by_max_t else feasibility(n, m, alpha, correction).datasets_needed
+    efficiency = EFFICIENCY if ranked and not by_max_t else 1.0
 
     def size(of: Array) -> Array:
-        return np.maximum(np.ceil(required_size(of, power=power, ratio=ratio, alpha=level) / efficiency), least)
+        enough = np.maximum(np.ceil(required_size(of, power=power, ratio=ratio, alpha=level) / efficiency), least)
+        return np.where(common > 1, enough, np.nan)
 
-    now = paired_power(effect, max(n * efficiency, 2), ratio=ratio, alpha=level) if n >= least else np.zeros(len(a))
+    now = np.where(common < least, 0.0, paired_power(effect, np.maximum(common * efficiency, 2), ratio=ratio, alpha=level))
+    test = "t" if not ranked else "step-down max-T" if by_max_t else "signed ranks"
     warnings = [f"The effects are estimates from {n} {over}: the interval of what is needed is wide, and a pilot flatters."]
     if n < least:
-        warnings.append(
-            f"Signed-rank tests of {count(len(a), 'pair')} on {count(n, 'dataset')} cannot separate any, whatever the effect: it "
-            f"takes at least {least}."
-        )
+        how = "Changes of sign" if by_max_t else f"Signed-rank tests of {count(len(a), 'pair')}"
+        any_ = "any pair" if by_max_t else "any"
+        warnings.append(f"{how} on {count(n, 'dataset')} cannot separate {any_}, whatever the effect: it takes at least {least}.")
     if not ranked and not ratio:
         warnings.append("Folds are taken as independent: where they share training data, it takes more. Give a ratio.")
     warnings += taken_for_certain(deviation, "row")
     rows = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": n, "mean_difference": mean, "low": mean - half, "high": mean + half,
+        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": mean, "low": mean - half, "high": mean + half,
         "effect": effect, "effect_low": bounds[0], "effect_high": bounds[1], "power": now, "needed": size(effect),
         "needed_low": size(largest), "needed_high": size(smallest),
     })  # fmt: skip
-    return Plan(rows, over, power, alpha, level, n, ratio, least, tuple(warnings))
+    return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
 
 
-def _noncentrality(statistic: Array, df: int, share: float) -> Array:
+def _noncentrality(statistic: Array, df: ArrayLike, share: float) -> Array:
     """The noncentrality under which a share of the noncentral t distribution lies below the statistic, by bisection."""
     found = np.where(np.isinf(statistic), statistic, 0.0)
     finite = np.isfinite(statistic)
     t = np.abs(statistic[finite])
-    turned = statistic[finite] < 0
+    df, turned = np.broadcast_to(df, finite.shape)[finite], statistic[finite] < 0
     share = np.where(turned, 1 - share, share)  # the distribution of -t is that of t with the other sign
     low, high = np.full(t.shape, -40.0), 40.0 + 40 * t
     for _ in range(60):

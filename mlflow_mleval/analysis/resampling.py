@@ -220,7 +220,7 @@ def bootstrap_ranks(
     fixed, assumed, differing = [], [], []
     for dataset in study.datasets:
         values = study.values.loc[dataset].reindex(methods)
-        by_fold, kept = _folds(fusion, dataset, methods)
+        by_fold, kept = _runs(fusion, dataset, methods)
         fixed += [f"{methods[i]} on {dataset}" for i in np.flatnonzero(~kept)]
         if not kept.any():
             total += fusion.ranks.loc[dataset, methods].to_numpy()
@@ -249,13 +249,50 @@ def bootstrap_ranks(
     return RankBootstrap(table, shares, pd.DataFrame(mean_rank, columns=methods), ratios, alpha, n_resamples, seed, doubts)
 
 
-def _folds(fusion: Fusion, dataset: str, methods: Sequence[Hashable]) -> tuple[Array, NDArray[np.bool_]]:
-    """Values of the measures on one dataset, methods x folds x measures, and which methods have them all, if two or more do."""
+def flows_by_run(fusion: Fusion, a: Hashable, b: Hashable) -> dict[str, Array]:
+    """By dataset: the difference a minus b in net flow, one value for each fold or repeat that all methods have there.
+
+    These are the pseudo-values of the jackknife (Efron & Tibshirani 1993): everything is computed again without one of them.
+    Their mean is the difference that the fusion has, and their variance, over their number, that of this mean.
+    """
+    study, methods = fusion.study, list(fusion.ranking.index)
+    choices = dict(fusion.options)
+    weights, drop_constant = choices.pop("weights"), choices.pop("drop_constant")
+    i, j = methods.index(a), methods.index(b)
+    found = {}
+    for dataset in study.datasets:
+        by_run, kept = _runs(fusion, dataset, methods, repeated=study.folds is None)
+        n = by_run.shape[1]
+        whole = float(fusion.phi.loc[dataset, a] - fusion.phi.loc[dataset, b])
+        found[dataset] = np.array([whole])
+        if kept[[i, j]].all():
+            values = study.values.loc[dataset].reindex(methods)
+            moved = (by_run.mean(axis=1, keepdims=True) - by_run).swapaxes(0, 1) / (n - 1)  # the mean without one, less the mean
+            moved[:, ~kept] = 0.0
+            flows = flows_by_measure(values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices)
+            phi = flows.weigh(weights, drop_constant).phi
+            without = phi[:, i] - phi[:, j]
+            found[dataset] = whole - (n - 1) * (without - without.mean())
+    return found
+
+
+def _runs(
+    fusion: Fusion, dataset: str, methods: Sequence[Hashable], repeated: bool = False
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Values of the measures on one dataset, methods x folds x measures, and which methods have them all, if two or more do.
+
+    Or repeats, as many as the method with fewest has.
+    """
     study = fusion.study
+    values = study.repeats if repeated else study.folds
     none = np.zeros((len(methods), 0, len(study.measures))), np.zeros(len(methods), dtype=bool)
-    if study.folds is None or dataset not in study.folds.index.get_level_values(0):
+    if values is None or dataset not in values.index.get_level_values(0):
         return none
-    table = study.folds.loc[dataset].reindex(columns=study.measures)
+    table = values.loc[dataset].reindex(columns=study.measures)
+    if repeated:
+        methods_of = table.index.get_level_values(0)
+        number = table.groupby(level=0, sort=False).cumcount().to_numpy()
+        table = table.set_axis(pd.MultiIndex.from_arrays([methods_of, number]))[number < methods_of.value_counts().min()]
     keys = table.index.get_level_values(1).unique()
     full = table.reindex(pd.MultiIndex.from_product([methods, keys])).to_numpy().reshape(len(methods), len(keys), -1)
     kept = np.isfinite(full).all(axis=(1, 2))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy import special
 
 from mlflow_mleval.analysis.paired import NOISE, named_pairs, sign_changes
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
@@ -23,6 +24,8 @@ RESAMPLES = 9_999
 FEWEST = 999
 #: Pairs and sign changes in a block: 2 MB of statistics, which stay in a processor's cache.
 PAIRS, CHANGES = 256, 2048
+#: Of more pairs than this the level of one is alpha over their number.
+MANY = 2_000
 #: Statistics this close, relative to their size, are equal: rounding of double and single precision.
 EQUAL = {np.float64: 1e-10, np.float32: 1e-5}
 
@@ -140,6 +143,36 @@ def max_t(
         table=table, alpha=alpha, n_datasets=n, n_methods=m, n_comparisons=len(a), control=control,
         methods=frame.columns.tolist(), exact=found.exact, n_resamples=found.changes, seed=None if found.exact else seed,
     )  # fmt: skip
+
+
+def level_of_a_pair(flows: pd.DataFrame, alpha: float = 0.05, control: Hashable | None = None, seed: int = 0) -> float:
+    r"""The level that step-down max-T leaves for one pair while all others are still to be tested.
+
+    It is that of the largest :math:`|\sum_i z_i d_i| / \sqrt{\sum_i d_i^2}` over all pairs, z standard normal and the same for
+    all pairs: what changes of sign come to with many datasets. Correlated pairs leave more of alpha than their number says.
+
+    >>> rng = np.random.default_rng(0)
+    >>> level = level_of_a_pair(pd.DataFrame(rng.normal(size=(20, 5))))
+    >>> 0.05 / 10 < level < 0.05
+    True
+    """
+    values = flows.to_numpy()
+    m = values.shape[1]
+    a, b = np.triu_indices(m, 1)
+    if control is not None:
+        at = flows.columns.get_loc(control)
+        kept = (a == at) | (b == at)
+        a, b = a[kept], b[kept]
+    if len(a) == 1 or len(a) > MANY:
+        return alpha / len(a)
+    d = np.nan_to_num(values[:, a] - values[:, b])
+    size = np.sqrt((d**2).sum(axis=0))
+    d = d[:, size > 0] / size[size > 0]
+    if not d.shape[1]:
+        return alpha
+    rng = np.random.default_rng(seed)
+    largest = np.concatenate([np.abs(rng.standard_normal((500, len(d))) @ d).max(axis=1) for _ in range(20)])
+    return float(2 * special.ndtr(-np.quantile(largest, 1 - alpha)))
 
 
 class SignFlips(NamedTuple):

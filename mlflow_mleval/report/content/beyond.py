@@ -72,6 +72,7 @@ def sentences(c: Comparison) -> list[str]:
         f"Differences of {c.compared} up to {number(found.rope)} count as too small to matter.",
         *(capitalised(part.verdict(), c.order) for part in parts),
         *([found.curve.sentence(" by step-down max-T", name)] if found.curve else []),
+        *filter(None, [found.curve and found.curve.sentence_on_more()]),
         *(f"Not computed: {joined(which)} ({reason.rstrip('.')})." for reason, which in reasons.items()),
     ]
 
@@ -134,10 +135,12 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
         f"were their difference the one observed. The band holds 95% of the curves when the datasets are drawn again "
         f"({found.n_resamples:,} times, seed {found.seed}); the ring is the study as it is, the dot where the chance is "
         f"{found.target:.0%}."
+        + (f" Dotted: with as many {found.more.over} of each dataset as one likes." if found.more else "")
     )
     cells = [
         Column("datasets", [f"{n:,}" for n in found.curve["n"]]), Column("power", [*map(probability, found.curve["power"])]),
         Column("from", [*map(probability, found.curve["low"])]), Column("to", [*map(probability, found.curve["high"])]),
+        *([Column(f"any number of {found.more.over}", [*map(probability, found.curve["limit"])])] if found.more else []),
     ]  # fmt: skip
     table = Table(cells, title=f"Power as a table{key}", things="numbers of datasets", folded=True, depth=PAGE)
     return Figure(power_lines(found, f"Power to tell {pair} apart"), caption, table, f"How many datasets it takes{key}")
@@ -188,5 +191,7 @@ def _ranges(table: pd.DataFrame) -> list[str]:
 
 def _needed(*numbers: float) -> str:
     """How many it takes, and the range that the data allow."""
+    if np.isnan(numbers[0]):
+        return NONE
     now, least, most = ("∞" if np.isinf(x) else f"{x:,.0f}" for x in numbers)
     return now if now == least == most else f"{now} ({least}–{most})"

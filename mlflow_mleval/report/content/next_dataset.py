@@ -52,6 +52,7 @@ def sentences(c: Comparison) -> list[Sentence]:
         )
     for measure, curve in found.curves.items():
         said.append(curve.sentence(f" by the interval of their typical difference in {name(measure)}", name))
+        said += filter(None, [curve.sentence_on_more()])
     kind = {"folds": "their folds", "repeats": "repeats with other seeds"}[found.over]
     said.append(
         f"This rests on datasets that are drawn as these {len(found.rho)} were, each known as well as {kind} tell (hierarchical "

@@ -20,6 +20,8 @@ def power_lines(found: PowerCurve, title: str) -> Svg:
     edge = [*zip(across, map(y, c["high"]), strict=True), *zip(across[::-1], map(y, c["low"][::-1]), strict=True)]
     svg.path(edge, "f0", fill_opacity=0.13)
     svg.line(46, y(found.target), WIDTH - 24, y(found.target), "arrow", stroke_dasharray="4 3")
+    if found.more:
+        svg.path([*zip(across, map(y, c["limit"]), strict=True)], "c0", stroke_dasharray="2 3")
     svg.path([*zip(across, map(y, c["power"]), strict=True)], "c0 thick")
     svg.dot(x(found.n), y(there), 5, "hollow", tip=f"{found.n} datasets, as now: {there:.0%}")
     if found.needed <= c["n"].max():
