@@ -87,6 +87,14 @@ def test_the_answer_comes_first_and_all_of_it():
     assert page.section("ranking").index("RF-PCT") < page.section("ranking").index("BR") < page.section("ranking").index("HOMER")
 
 
+def test_names_in_tables_say_what_they_name():
+    page, c = Page(study_page()), published(stability=True, n_resamples=500)
+    told = {what: {a[f"data-{what}"] for _, a in page.elements if f"data-{what}" in a} for what in ("method", "dataset")}
+    assert told == {"method": set(c.study.methods), "dataset": set(c.study.datasets)}
+    hostile = Page(render(nasty()))
+    assert {a["data-method"] for _, a in hostile.elements if "data-method" in a} == {*map(terminal, NASTY)}
+
+
 def test_without_doubts_there_is_no_box():
     c = compare(study_of(6, 20, gap=0.02), weights="equal")
     assert not c.doubts

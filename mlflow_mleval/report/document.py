@@ -5,7 +5,7 @@ Marks are characters that no text of a stranger holds after `terminal` has seen 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,19 +113,20 @@ class Column:
     cells: Sequence[Any]  #: texts, not escaped, or drawings, which stand on pages only
     align: str = ">"  #: ">", "<", "^" or "wrap"
     keep: int = 0  #: where room lacks, the columns with the least go first; those with 0 stay
-    name: bool = False  #: cells are names of strangers, which are cut where room lacks
+    name: str = ""  #: what the cells name, such as "method", where they are names of strangers: these are cut where room lacks
     note: str = ""  #: what the column means; stands below the table as well
     tip: str = ""  #: the same where only a page says it
+    marks: Mapping[str, str] = field(default_factory=dict)  #: what scripts of a page find it by: data-* of its head
 
 
-def names(head: str, cells: Iterable[object], **more: Any) -> Column:
-    """A column of strangers' names."""
-    return Column(head, [*map(str, cells)], "<", name=True, **more)
+def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Column:
+    """A column of strangers' names; `of` says what they name where the head does not."""
+    return Column(head, [*map(str, cells)], "<", name=of or head, **more)
 
 
 def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b") -> list[Column]:
     """Two columns that name the methods of each pair."""
-    return [names("method", frame[first]), names("against", frame[second])]
+    return [names("method", frame[first]), names("against", frame[second], "method")]
 
 
 def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:

@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -53,7 +55,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined, finalize=_visible,
     )  # fmt: skip
     classes = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
-    made.globals |= {"cell": _cell, "kind": lambda block: type(block).__name__.lower(), "classes": classes}
+    made.globals |= {"cell": _cell, "marks": _marks, "kind": lambda block: type(block).__name__.lower(), "classes": classes}
     made.filters["plain"] = plain
     return made
 
@@ -66,19 +68,24 @@ def _visible(value: Any) -> Any:
     return Markup("").join(_name(piece) if i % 2 else escape(terminal(piece)) for i, piece in enumerate(pieces))
 
 
-def _name(shown: str, whole: str = "") -> Markup:
+def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyType({})) -> Markup:
     """A name that never wraps, the whole of it in a tooltip where it is cut."""
     tip = Markup(' title="{}"').format(whole) if whole and whole != shown else ""
-    return Markup('<bdi class="name"{}>{}</bdi>').format(tip, shown)
+    return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
 
 
-def _cell(value: Any, is_name: bool) -> Any:
-    """A cell of a table: a drawing, a name cut to fit, or text.
+def _cell(value: Any, of: str) -> Any:
+    """A cell of a table: a drawing, a name cut to fit, or text; a name of a method or a dataset says of which.
 
-    >>> print(_cell("a<b", True))
-    <bdi class="name">a&lt;b</bdi>
+    >>> print(_cell("a<b", "measure"), _cell("a<b", "method"))
+    <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
     """
-    if isinstance(value, Svg) or not is_name:
+    if isinstance(value, Svg) or not of:
         return value
     whole = terminal(plain(str(value)))
-    return _name(shorten(whole, NAME), whole)
+    return _name(shorten(whole, NAME), whole, {of: whole} if of in ("method", "dataset") else {})
+
+
+def _marks(marks: Mapping[str, str]) -> Markup:
+    """Attributes that scripts find an element by."""
+    return Markup("").join(Markup(' data-{}="{}"').format(key, terminal(text)) for key, text in marks.items())

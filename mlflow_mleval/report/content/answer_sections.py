@@ -116,7 +116,7 @@ def _differing(c: AnswerComparison, key: int) -> Table:
     rows, (a, b) = c.differing, c.compared
     shown = [m for m in c.tests.measures if rows[m].abs().max() > 0][:6]
     return Table(
-        [Column("asked", [*rows["asked"].astype(str)], "<", name=True),
+        [Column("asked", [*rows["asked"].astype(str)], "<", name="asked"),
          *(Column(m, [number(x) for x in rows[m]]) for m in shown),
          *(Column(head, [*rows[link].astype(str)], "<", keep=1) for head, link in (("answer", "link_a"), ("against", "link_b")))],
         caption=f"The answers on which {name(a)} and {name(b)} differ most", key=f"differing-{key}",

@@ -59,7 +59,7 @@ def _by_measure(c: Comparison) -> Table:
     weights, found = c.fusion.weights.mean(), c.measure_tests
     columns = [
         names("measure", found.index), Column("better", [_arrow(c, m) for m in found.index], "^"),
-        decimals("weight", weights[found.index], 3, tip="mean over datasets"), names("leader", found["leader"]),
+        decimals("weight", weights[found.index], 3, tip="mean over datasets"), names("leader", found["leader"], "method"),
         decimals("its mean rank", found["mean_rank"], 2), pvalues("Friedman p", found["friedman_pvalue"]),
         pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
         decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2,

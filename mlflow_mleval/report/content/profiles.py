@@ -340,7 +340,7 @@ def dataset_table(found: ProfileComparison, dataset: str) -> Table:
         return "equal" if row.tied else f"{_at(found, dataset, row.parameter)}{more}" if row.crossings else "never"
 
     note = "Overtaken above: where the mean profiles cross."
-    columns = [doc.names(f"ahead at small {symbol}", shown["method"]), doc.names("against", shown["against"]),
+    columns = [doc.names(f"ahead at small {symbol}", shown["method"], "method"), doc.names("against", shown["against"], "method"),
                Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note)]  # fmt: skip
     if found.tested_on(dataset):
         better, worse = ([certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]

@@ -32,7 +32,7 @@ def section(c: Comparison) -> Section:
         words = f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to {number(mean.iloc[-1])}: "
         blocks.append(doc.note(f"{words}{listed(mean.index, 12)}."))
     if len(c.ranks) > 1:
-        frame, total = c.ranks[c.order[:METHODS]].T.iloc[:, :DATASETS], len(c.ranks)
+        frame, total = c.ranks[c.order[:METHODS]].T.iloc[:, :DATASETS].rename_axis(columns="dataset"), len(c.ranks)
         some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
         about = {"title": "Rank on each dataset", "note": some if total > DATASETS else ""}
         blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, **about))
@@ -51,8 +51,13 @@ def frames(c: Comparison) -> dict[str, pd.DataFrame]:
 
 
 def grid(frame: pd.DataFrame, head: str, columns: Sequence[str], cell: Any, **options: Any) -> Table:
-    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown."""
-    shown = [Column(text, [*map(cell, values)]) for text, values in zip(columns, frame.to_numpy().T, strict=True)]
+    """A folded table of a frame whose rows are named; `cell` turns a value into what is shown.
+
+    A frame whose columns are called dataset has heads that say which one.
+    """
+    called = [{"dataset": str(d)} if frame.columns.name == "dataset" else {} for d in frame.columns]
+    parts = zip(columns, frame.to_numpy().T, called, strict=True)
+    shown = [Column(text, [*map(cell, values)], marks=marks) for text, values, marks in parts]
     return Table([doc.names(head, frame.index), *shown], **{"folded": True, "depth": PAGE} | options)
 
 

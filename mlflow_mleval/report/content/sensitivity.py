@@ -71,7 +71,7 @@ def _separated(c: Comparison) -> list[Table]:
     rows = _separations(found)[:PAIRS]
     lost = [", ".join(_choice(x["varies"], x["choice"]) for x in row["lost"]) or "–" for row in rows]
     columns = [
-        names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows)),
+        names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows), "method"),
         Column("stays under", [f"{row['stays']} of {row['choices']}" for row in rows]), Column("but not under", lost, "wrap"),
     ]  # fmt: skip
     about = (
@@ -167,7 +167,7 @@ def _left_out(c: Comparison) -> Table | Text:
     turned = [[f"{name(r.behind, 20)} before {name(r.ahead, 20)}" for r in part.itertuples()] for _, part in groups]
     columns = [
         names("without", (out for out, _ in groups)),
-        names("leader", (found.winners[out] for out, _ in groups)),
+        names("leader", (found.winners[out] for out, _ in groups), "method"),
         Column("reversals", [number(len(texts)) for texts in turned]),
         Column("which pairs turn round", [", ".join(texts[:3]) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
                                           for texts in turned], "wrap"),

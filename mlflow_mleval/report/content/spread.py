@@ -102,7 +102,7 @@ def _over_datasets(c: Comparison, measure: str, i: int) -> Table:
     for k, dataset in enumerate(c.study.datasets):
         texts, _, runs = _cells(c.study, measure, dataset, methods)
         cells = [text if n == NONE else f"{text} ({n})" for text, n in zip(texts, runs, strict=True)]
-        columns.append(Column(name(dataset, 18), cells, keep=len(c.study.datasets) - k))
+        columns.append(Column(name(dataset, 18), cells, keep=len(c.study.datasets) - k, marks={"dataset": dataset}))
     note = "Mean ± standard deviation (number of runs); the standard error is the deviation over the root of the number."
     shown = f"{name(measure)} {ARROWS[c.study.directions[measure]]}"
     return Table(columns, len(c.order), title=f"{shown} over repeats", caption=f"Mean and spread of {shown} over repeats",
