@@ -79,6 +79,11 @@ function failed(error, again) {
   }[error.status] || [error.ways.length || error.status < 500 ? "" : "Something went wrong on the server.", ""];
   if (head) box.append(element("p", {}, element("b", {}, head)));
   for (const said of [error.message, text]) if (said) box.append(element("p", {}, said));
+  if (!error.ways.length && error.field && !$(`${error.field}-error`)) {
+    const without = new URLSearchParams(selection);
+    without.delete(error.field);
+    error.ways = [{what: `leave out ${error.field}`, query: without}];
+  }
   if (error.ways.length) box.append(ways(error.ways));
   if (error.status === 401) box.append(button("Log in again", () => location.reload(), {class: "primary"}));
   else if (again && (error.status === 0 || error.status >= 500)) box.append(button("Try again", again));
@@ -88,11 +93,20 @@ function ways(list) {
   const items = list.map(way => element("li", {}, element("a", {class: "way", href: `?${way.query}`}, way.what[0].toUpperCase() + way.what.slice(1))));
   return withChanges(element("div", {class: "ways"}, element("p", {class: "title"}, "What you can do"), element("ul", {}, ...items)));
 }
-// Beside each way, what it would change.
+// Beside each way, what it would change, in the words of the form.
+const WORDS = {
+  "method-by": "method", "dataset-by": "dataset", "repeats-by": "repeats", "folds-by": "folds", children: "child runs", duplicates: "runs that differ",
+  missing: "missing results", min: "smaller is better", max: "larger is better", "exclude-measure": "without", "exclude-method": "without",
+  "exclude-dataset": "without",
+};
 function withChanges(root) {
-  const now = new Set([...selection].map(pair => pair.join(": ")));
+  const texts = params => [...params].filter(([name]) => name !== "experiment-id").map(([name, value]) => {
+    const option = [...form.elements[name]?.options || []].find(o => o.value === value);
+    return `${WORDS[name] || name}: ${option?.textContent || value}`;
+  });
+  const now = new Set(texts(selection));
   for (const way of root.querySelectorAll("a.way")) {
-    const more = [...new URLSearchParams(way.search)].map(pair => pair.join(": ")).filter(text => !now.has(text) && !text.startsWith("experiment-id"));
+    const more = texts(new URLSearchParams(way.search)).filter(text => !now.has(text));
     if (more.length) way.after(" ", element("span", {class: "why"}, more.join(" · ")));
   }
   return root;
@@ -165,11 +179,17 @@ function drawChosen() {
   $("chosen-hint").textContent = names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
   $("hold").hidden = $("go").hidden = !chosen.size;
 }
+function forgetSurvey() {
+  clearTimeout(soon);
+  running.survey?.abort();
+  surveyed = null;
+  $("survey").replaceChildren();
+}
 function choose(id, name, wanted) {
   wanted ? chosen.set(id, name) : chosen.delete(id);
   for (const box of boxes()) if (box.value === id) box.checked = wanted;
   drawChosen();
-  if (chosen.size) { $("hold").open = true; survey(TYPING); } else running.survey?.abort();
+  if (chosen.size) { $("hold").open = true; survey(TYPING); } else forgetSurvey();
 }
 $("experiments").addEventListener("change", event => choose(event.target.value, event.target.dataset.name, event.target.checked));
 $("experiments").addEventListener("click", event => { if (event.target.matches(".more")) listExperiments(event.target.dataset.token); });
@@ -225,7 +245,7 @@ function survey(wait = 0) {
 let surveyed = null;
 async function readSurvey() {
   const wanted = collected(), place = $("survey");
-  for (const old of form.querySelectorAll("[aria-invalid]")) mark(old.name, "");
+  for (const old of form.querySelectorAll(".error")) mark(old.id.replace(/-error$/, ""), "");
   place.setAttribute("aria-busy", "true");
   if (!place.childElementCount) working(place);
   try {
@@ -238,7 +258,6 @@ async function readSurvey() {
     surveyed = wanted.toString();
     $("hold-hint").textContent = $("facts")?.textContent || "";
     $("go-hint").textContent = "";
-    marked();
   } catch (error) {
     if (stopped(error)) return;
     $("go-hint").textContent = "";
@@ -249,20 +268,13 @@ async function readSurvey() {
 // The error of a field beside the field; whether there is such a field.
 function mark(name, text) {
   const control = name && [...form.elements].find(e => e.name === name), line = name && $(`${name}-error`);
-  if (!control || !line) return false;
+  if (!line) return false;
   line.textContent = text;
-  text ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
-  if (text) {
-    for (let fold = control.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-    control.focus();
-  }
+  if (control) text ? control.setAttribute("aria-invalid", "true") : control.removeAttribute("aria-invalid");
+  if (!text) return true;
+  for (let fold = line.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  control?.focus();
   return true;
-}
-// Whether what the controls say is what the answer was made with.
-function marked() {
-  const other = shown && collected().toString() !== shown.query;
-  $("go-hint").textContent = other ? "The answer below is to the earlier choice." : "";
-  answer.classList.toggle("old", Boolean(other));
 }
 form.addEventListener("change", event => {
   const control = event.target;
@@ -273,102 +285,107 @@ form.addEventListener("change", event => {
     return survey();
   }
   if (READ.has(control.name)) survey(control.name === "filter" ? 0 : TYPING);
-  marked();
+  if (shown) $("go-hint").textContent = "The answer below is to the earlier choice.";
 });
 form.addEventListener("submit", event => {
   event.preventDefault();
   clearTimeout(soon);
-  go(collected());
+  goFromTop(collected());
 });
 $("hold").addEventListener("toggle", () => { if ($("hold").open && surveyed === null && chosen.size) survey(); });
 
 // ---- The answer
 
-function go(params, {push = true, after = ""} = {}) {
+function go(params) {
   selection = new URLSearchParams([...params].filter(([, value]) => value !== ""));
-  if (push) history.pushState(null, "", query() ? `?${query()}` : location.pathname);
-  compare(after);
+  history.pushState(null, "", `?${query()}`);
+  return compare();
 }
-async function compare(after = "") {
+function goFromTop(params) {
+  $("choose").open = $("hold").open = false;
+  go(params);
+  scrollTo(0, 0);
+}
+async function compare(newer = "") {
   const asked = query();
-  running.news?.abort();
-  for (const slot of Object.keys(running)) if (slot.startsWith("section ")) running[slot].abort();
-  const bar = element("div", {class: "bar"});
-  answer.querySelectorAll(":scope > .bar.now, :scope > .say").forEach(e => e.remove());
-  bar.classList.add("now");
-  answer.prepend(bar);
+  for (const slot of Object.keys(running)) if (slot === "news" || slot.startsWith("section ")) running[slot].abort();
   answer.classList.add("old");
-  answer.setAttribute("aria-busy", "true");
-  const told = working(bar);
-  $("go-hint").textContent = "";
   try {
-    const made = await (await ask(`answer?${asked}${after && `&newer-than=${after}`}`, {slot: "answer", told})).json();
-    bar.remove();
+    const made = await (await ask(`answer?${asked}${newer && `&newer-than=${newer}`}`, {slot: "answer", told: working($("state"))})).json();
+    while (answer.querySelector("input[type=range]:active")) await pause(200, running.answer.signal);  // not under the hand
+    $("state").replaceChildren();
     show(made, asked);
   } catch (error) {
-    if (stopped(error)) return bar.remove();
-    bar.remove();
-    wrong(error, after);
-  } finally {
-    if (!running.answer || running.answer.signal.aborted || !answer.querySelector(".bar.now")) answer.removeAttribute("aria-busy");
+    if (stopped(error)) return;
+    wrong(error, newer);
   }
 }
-function wrong(error, after) {
+function wrong(error, newer) {
   if (error.status !== 0 && error.status < 500) {  // what was on the page answers another question
-    shown = null;
-    answer.replaceChildren();
-    answer.classList.remove("old");
-    $("title").textContent = "Which of your runs is really better?";
-    $("about").textContent = "";
+    blank();
+    if (error.status !== 401) { $("hold").hidden = $("go").hidden = !chosen.size; $("hold").open = true; }
   }
-  answer.prepend(failed(error, () => compare(after)));
-  if (error.field) {
-    $("hold").hidden = $("go").hidden = false;
-    $("hold").open = true;
-    mark(error.field, error.message);
-  }
-  if (error.status === 409 || error.status === 413) { $("hold").open = true; if (surveyed === null) survey(); }
+  $("state").replaceChildren(failed(error, () => compare(newer)));
+  mark(error.field, error.message);
+}
+function blank() {
+  shown = null;
+  answer.classList.remove("old");
+  answer.replaceChildren();
+  $("state").replaceChildren();
+  $("title").textContent = document.title = "Which of your runs is really better?";
+  $("about").textContent = "Choose experiments: the answer comes first, the evidence under it.";
 }
 function show(made, asked) {
-  const first = !shown, kept = new Map([...answer.querySelectorAll("details.section")].map(d => [d.id, d.open]));
+  const first = !shown;
   shown = {...made, query: asked};
   for (const {id, name} of made.experiments || []) chosen.set(id, name);
   drawChosen();
   $("choose").open = $("hold").open = false;
-  if (surveyed !== null && surveyed !== asked) { surveyed = null; $("survey").replaceChildren(); }
-  $("hold-hint").textContent ||= made.runs === undefined ? "" : many(made.runs, "run");
+  $("go-hint").textContent = "";
+  if (surveyed !== asked) forgetSurvey();
+  $("hold-hint").textContent ||= many(made.runs, "run");
   $("title").textContent = made.title;
   $("about").textContent = made.about;
   document.title = `${made.title} · mleval`;
-  const contents = element("nav", {"aria-label": "Contents"}), sections = made.sections.map(part => section(part, kept));
-  for (const part of made.sections) contents.append(button(part.title, () => reach(part.key)));
-  answer.replaceChildren(actions(made), contents, ...sections);
+  for (const part of [...answer.children]) if (!made.sections.some(s => s.key === part.id)) part.remove();
+  const contents = element("nav", {"aria-label": "Contents"}, ...made.sections.map(part => button(part.title, () => reach(part.key))));
+  let last = contents;
+  answer.prepend(actions(made), contents);
   answer.classList.remove("old");
+  for (const part of made.sections) {  // what is open stays open, and in its place until its new content is there
+    const old = answer.querySelector(`:scope > #${CSS.escape(part.key)}`), here = old || section(part);
+    if (old) old.querySelector(".hint").textContent = part.hint; else last.after(here);
+    last = here;
+    if (here.open) load(part.key);
+  }
   tell(first ? `The answer is ready: ${made.title}.` : "The answer is up to date.");
-  if (first) answer.focus({preventScroll: true});
+  if (first || document.activeElement === document.body) answer.focus({preventScroll: true});
 }
-function section(part, kept) {
-  const body = element("div", {class: "body"}), fold = element("details", {class: `section ${part.key}`, id: part.key},
-    element("summary", {}, element("h2", {}, part.title), part.hint ? element("span", {class: "hint"}, part.hint) : null), body);
+function section(part) {
+  const fold = element("details", {class: `section ${part.key}`, id: part.key, open: part.open},
+    element("summary", {}, element("h2", {}, part.title), element("span", {class: "hint"}, part.hint)), element("div", {class: "body"}));
   fold.addEventListener("toggle", () => { if (fold.open) load(part.key); });
-  fold.open = kept.has(part.key) ? kept.get(part.key) : part.open;
   return fold;
 }
 async function load(key) {
-  const fold = $(key), body = fold.querySelector(".body"), of = shown;
-  if (body.dataset.made === String(of.made) || body.getAttribute("aria-busy")) return;
+  const body = $(key).querySelector(".body"), of = shown;
+  if (!of || body.dataset.made === of.key + of.made || body.dataset.asked === of.key + of.made) return;
+  body.dataset.asked = of.key + of.made;
   body.setAttribute("aria-busy", "true");
   try {
-    const response = await ask(`section?part=${encodeURIComponent(key)}&${of.query}`, {slot: `section ${key}`, told: working(body)});
-    if (response.headers.get("X-Mleval-Made") && response.headers.get("X-Mleval-Made") !== String(of.made)) return compare();
+    const told = body.childElementCount ? undefined : working(body);
+    const response = await ask(`section?part=${encodeURIComponent(key)}&${of.query}`, {slot: `section ${key}`, told});
+    if ((response.headers.get("X-Mleval-Made") ?? String(of.made)) !== String(of.made)) return compare();  // somebody had it made anew
     put(body, await response.text());
     clickable(body);
-    body.dataset.made = of.made;
+    body.dataset.made = of.key + of.made;
   } catch (error) {
     if (!stopped(error)) body.replaceChildren(failed(error, () => load(key)));
-  } finally {
-    body.removeAttribute("aria-busy");
   }
+  if (shown !== of) return;
+  delete body.dataset.asked;
+  body.removeAttribute("aria-busy");
 }
 function reach(key) {
   const fold = $(key);
@@ -402,7 +419,7 @@ document.addEventListener("click", event => {
   const way = event.target.closest("a.way");
   if (way && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
-    go(new URLSearchParams(way.search));
+    goFromTop(new URLSearchParams(way.search));
   }
 });
 async function store() {
@@ -426,10 +443,14 @@ async function print() {
   tell("");
   window.print();
 }
-document.addEventListener("mleval:weights", event => {
-  const made = new URLSearchParams(selection), weights = Object.entries(event.detail.weights || {});
-  weights.length ? made.set("weights", weights.map(pair => pair.join("=")).join(",")) : made.delete("weights");
-  if (made.toString() !== query()) go(made);
+let weighing;
+document.addEventListener("mleval:weights", event => {  // keys move a slider step by step: the tests wait for the last
+  clearTimeout(weighing);
+  weighing = setTimeout(() => {
+    const made = new URLSearchParams(selection), weights = Object.entries(event.detail.weights || {});
+    weights.length ? made.set("weights", weights.map(pair => pair.join("=")).join(",")) : made.delete("weights");
+    if (made.toString() !== query()) go(made);
+  }, TYPING);
 });
 setInterval(news, NEWS);
 document.addEventListener("visibilitychange", news);
@@ -443,30 +464,39 @@ async function news() {
     line.textContent = text;
     line.hidden = false;
   } catch (error) {
-    if (error.status === 401 || error.status === 403) answer.prepend(failed(error));
+    if (error.status === 401 || error.status === 403) $("state").replaceChildren(failed(error));
   }
 }
 
 // ---- Details of a method, a dataset, a cell, a pair
 
 function clickable(root) {
-  for (const at of root.querySelectorAll("[data-method], [data-dataset]")) {
-    if (at.closest("button") || at.querySelector("[data-method], [data-dataset], input")) continue;
-    if (at.closest("svg")) { at.classList.add("clickable"); continue; }  // the tables hold the same for the keyboard
-    const inside = at.matches("td, th"), made = button("", () => {}, {class: "link", "aria-haspopup": "dialog"});
-    if (inside) { made.append(...at.childNodes); at.append(made); } else { at.replaceWith(made); made.append(at); }
-    Object.assign(made.dataset, at.dataset);
+  for (const name of root.querySelectorAll("bdi[data-method], bdi[data-dataset], th[data-dataset]")) {
+    const pair = [...name.closest("tr")?.querySelectorAll("[data-method]") || []];
+    wrap(name, pair.length === 2 && pair[1] === name ? {method: pair[0].dataset.method, against: name.dataset.method} : {...name.dataset});
+  }
+  for (const table of root.querySelectorAll("table:has(th[data-dataset])")) {
+    const heads = [...table.tHead.rows[0].cells];
+    for (const row of table.tBodies[0].rows) {
+      const method = row.querySelector("[data-method]")?.dataset.method;
+      if (method !== undefined) heads.forEach((head, i) => { if (head.dataset.dataset) wrap(row.cells[i], {method, dataset: head.dataset.dataset}); });
+    }
   }
 }
+function wrap(at, what) {
+  const made = button("", () => openDetail(what), {class: "link", "aria-haspopup": "dialog", "aria-label": what.against ? titled(what) : null});
+  if (at.matches("td, th")) { made.append(...at.childNodes); at.append(made); } else { at.replaceWith(made); made.append(at); }
+}
+const titled = ({method, dataset, against}) => against ? `${method} against ${against}` : [method, dataset].filter(Boolean).join(" on ");
+// Names in drawings are for the mouse; the tables hold the same for the keyboard.
 document.addEventListener("click", event => {
-  const at = event.target.closest("button.link, svg .clickable");
+  const at = event.target.closest("svg [data-method], svg [data-dataset]");
   if (at && shown) openDetail(at.dataset);
 });
 async function openDetail({method, dataset, against}) {
   const of = against ? "pair" : method && dataset ? "cell" : method ? "method" : "dataset";
   const asked = new URLSearchParams({of, ...method && {method}, ...dataset && {dataset}, ...against && {against}});
-  const title = against ? `${method} against ${against}` : [method, dataset].filter(Boolean).join(" on ");
-  $("detail-title").textContent = title;
+  $("detail-title").textContent = titled({method, dataset, against});
   const body = $("detail-body");
   if (!detail.open) detail.showModal();
   $("detail-title").focus();
@@ -493,13 +523,11 @@ function follow() {
   drawChosen();
   for (const box of boxes()) box.checked = chosen.has(box.value);
   $("filter").value = selection.get("filter") || "";
-  surveyed = null;
-  $("survey").replaceChildren();
+  forgetSurvey();
   if (detail.open) detail.close();
-  if (chosen.size || selection.getAll("experiment-name").length) return compare();
+  if (chosen.size) return compare();
   running.answer?.abort();
-  shown = null;
-  answer.replaceChildren();
+  blank();
   $("choose").open = true;
 }
 addEventListener("popstate", follow);
