@@ -4,6 +4,7 @@ import json
 from itertools import combinations, product
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -181,8 +182,8 @@ def test_profiles_of_runs_are_those_of_the_evaluations(client, monkeypatch):
     evs["e", "B"] = logged("B", "e", k=1, folds=0, scores=False)
     runs.write(runs.Payload("C", "d", {"hamming_loss": 0.25}), experiment_name="x")
     calls = []
-    search = type(client).search_runs
-    monkeypatch.setattr(type(client), "search_runs", lambda *a, **b: calls.append(a) or search(*a, **b))
+    search = mlflow.MlflowClient.search_runs
+    monkeypatch.setattr(mlflow.MlflowClient, "search_runs", lambda *a, **b: calls.append(a) or search(*a, **b))
     study = mleval.load_study(experiment_names=["x"], measures=["hamming_loss"])
     hard, soft = mleval.profiles_of(study), mleval.profiles_of(study, "soft")
     assert len(calls) == 1  # and nothing per run

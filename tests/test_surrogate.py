@@ -146,7 +146,7 @@ def test_a_study_that_was_killed_goes_on(client, tmp_path):
 def test_a_run_that_was_begun_is_completed(client):
     first = mleval.surrogate_study(X, Y, **STUDY)
     client.set_tag(first.runs[2], schema.TAG_STATUS, schema.INCOMPLETE)
-    client.delete_tag(first.runs[2], schema.TAG_SURROGATE)  # killed right after the run was made
+    client.set_tag(first.runs[2], schema.TAG_SURROGATE, "")  # killed right after the run was made
     client.delete_run(first.runs[3])
     assert mleval.load_surrogate_study("surrogates", "made").losses.index.tolist() == [1, 4]
     again = mleval.surrogate_study(X, Y, **STUDY)

@@ -316,7 +316,7 @@ def _log_report(client: MlflowClient, study: SurrogateStudy) -> None:
     """The heatmap as a run of kind report, unless there is one of just these runs."""
     experiment_id = client.get_experiment_by_name(study.experiment).experiment_id
     digest = sha256(json.dumps(sorted(study.runs.values())).encode()).hexdigest()
-    reported = store.search(client, [experiment_id], f"tags.`{schema.TAG_SURROGATE}` = '{digest}'")
+    reported = store.having(client, [experiment_id], schema.TAG_SURROGATE, digest)
     if any(run.info.status == "FINISHED" for run in reported):
         return
     page, *files = study.files().items()

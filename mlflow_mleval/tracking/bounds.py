@@ -27,7 +27,7 @@ MAX_DEPTH = 20
 MAX_DIGITS = 18
 #: Cells of a table that is read at once, bytes of a CSV file, and bytes of all names of a column.
 MAX_CELLS, MAX_CSV, MAX_NAMES = 20_000_000, 64_000_000, 200_000_000
-_TEXT_OR_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+', re.DOTALL)
+_TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 #: Only such text can hold numbers that are too large; all other is spared the slower way.
 _LARGE = re.compile(rf"\d[eE]|\d{{{MAX_DIGITS + 1}}}")
@@ -49,10 +49,11 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
     """
     if len(text) > longest:
         raise ValueError(f"it has {len(text):,} characters, more than {longest:,}")
-    depth = max(accumulate(_STEP.get(char, 0) for char in _TEXT_OR_PLAIN.sub("", text)), default=0)
+    bare = _TEXT.sub('""', text)
+    depth = max(accumulate(_STEP[char] for char in _NO_BRACKETS.sub("", bare)), default=0)
     if depth > MAX_DEPTH:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
-    numbers = {"parse_int": _whole, "parse_float": _finite} if _LARGE.search(text) else {}
+    numbers = {"parse_int": _whole, "parse_float": _finite} if _LARGE.search(bare) else {}
     return json.loads(text, parse_constant=_finite, **numbers)
 
 

@@ -23,7 +23,7 @@ from mlflow_mleval.tracking.fold_sources import artifact
 from mlflow_mleval.tracking.importing import ImportReport
 
 #: SHA-256 of the answers that a run holds, and where.
-TAG_ANSWERS, ARTIFACT_ANSWERS = "mleval.answers", "mleval/answers.parquet"
+ARTIFACT_ANSWERS = "mleval/answers.parquet"
 _META = b"mleval.answers"
 
 
@@ -51,10 +51,7 @@ def import_answers(
     found = read_instance_results(path)
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
-    known = {
-        run.data.tags.get(TAG_ANSWERS): run
-        for run in store.search(client, [experiment_id], f"tags.`{TAG_ANSWERS}` LIKE '%'")
-    }  # fmt: skip
+    known = {run.data.tags[schema.TAG_ANSWERS]: run for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)}
     counts = dict.fromkeys(("created", "unchanged"), 0)
     for done, ((method, dataset), answers) in enumerate(found.items(), 1):
         table = _packed(answers)
@@ -65,7 +62,7 @@ def import_answers(
         else:
             means = answers.values.groupby(level=0).mean().mean().to_dict()
             payload = runs.Payload(
-                method, dataset, means, tags={TAG_ANSWERS: digest}, files={ARTIFACT_ANSWERS: lambda table=table: table}
+                method, dataset, means, tags={schema.TAG_ANSWERS: digest}, files={ARTIFACT_ANSWERS: lambda table=table: table}
             )
             into = {"experiment_name": experiment_name} if run is None else {"run_id": run.info.run_id}
             runs.write(payload, **into)
@@ -76,7 +73,7 @@ def import_answers(
 
 def holds_imported(run: Run) -> bool:
     """Whether the run holds answers that were imported, complete."""
-    return TAG_ANSWERS in run.data.tags and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
+    return schema.TAG_ANSWERS in run.data.tags and run.data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
 
 
 def read_imported(client: MlflowClient, run: Run) -> Answers:

@@ -19,6 +19,7 @@ from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import read_results
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.tracking.tag_packing import packed
 from mlflow_mleval.validation import one_of
 
 #: Dataset, method and seed (empty where there are no repeats).
@@ -297,8 +298,9 @@ def _write(client: MlflowClient, experiment_id: str, result: _Result, run: Run |
         metrics = replace(result, means=means, by_fold=by_fold).metrics(timestamp)
         if len(metrics) > runs.BATCH:  # more than one request: the status, which makes it count, goes with the last
             runs.log(client, run.info.run_id, tags={schema.TAG_STATUS: schema.INCOMPLETE})
+        said = packed({**stamp, **different, schema.TAG_STATUS: result.status}, tags)
         params = {key: value for key, value in result.params.items() if key not in run.data.params}
-        runs.log(client, run.info.run_id, metrics, {**stamp, **different, schema.TAG_STATUS: result.status}, params)
+        runs.log(client, run.info.run_id, metrics, said, params)
     if not finished:
         runs.end(client, run.info.run_id, result.run_status)
     if created:

@@ -15,7 +15,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.tracking import schema
+from mlflow_mleval.tracking import schema, tag_packing
 from mlflow_mleval.tracking.bounds import MAX_DIGITS
 
 #: MLflow stores infinity as the largest double.
@@ -201,6 +201,7 @@ def read_run(
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
+    _decoded(tags, schema.TAG_RUN, tag_packing.decode, broken)
     if by_fold is not None:
         means = {m: float(np.mean(v)) for m, v in by_fold.values.items()}
         values |= {m: v for m, v in means.items() if math.isfinite(v)}

@@ -21,6 +21,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
 from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.tracking.tag_packing import packed
 
 if TYPE_CHECKING:
     from mlflow_mleval.analysis.comparison import Comparison
@@ -142,7 +143,7 @@ def log_report(
             _remove(run, before.keys() - files.keys())
             said = {**all_tags, schema.TAG_UPDATED: str(int(time.time() * 1000)), **({MLFLOW_RUN_NOTE: note} if note else {})}
             about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items() if key not in run.data.params}
-            runs.log(client, run_id, tags=said, params=about)
+            runs.log(client, run_id, tags=packed(said, run.data.tags), params=about)
             status = "FINISHED"
         finally:
             runs.end(client, run_id, status)

@@ -32,6 +32,7 @@ from mlflow_mleval.redaction import raise_alone
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.conflicts import patiently
 from mlflow_mleval.tracking.read_run import model_of
+from mlflow_mleval.tracking.tag_packing import packed
 
 T = TypeVar("T")
 #: MLflow takes at most 1,000 metrics, tags and parameters a request.
@@ -198,7 +199,7 @@ def held(run_id: str | None, experiment_name: str | None = None) -> dict[str, st
         if run_id is None:
             client.search_experiments(max_results=1)
             return {}
-        return dict(client.get_run(run_id).data.tags)
+        return dict(store.opened(client.get_run(run_id)).data.tags)
 
 
 def experiment_of(run_id: str) -> str:
@@ -231,16 +232,15 @@ def quiet():
 
 def create(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str], start: int | None = None) -> Run:
     """A new run."""
-    return _request(
-        lambda: client.create_run(experiment_id, start_time=start, run_name=name[: schema.MAX_RUN_NAME], tags=dict(tags))
-    )
+    name, tags = name[: schema.MAX_RUN_NAME], packed(tags)
+    return store.opened(_request(lambda: client.create_run(experiment_id, start_time=start, run_name=name, tags=tags)))
 
 
 def log(
     client: MlflowClient, run_id: str, metrics: Sequence[Metric] = (), tags: Mapping[str, str] | None = None,
     params: Mapping[str, str] | None = None,
 ) -> None:
-    """Write to a run in as few requests as MLflow allows; tags and parameters go with the last."""
+    """Write to a run in as few requests as MLflow allows; tags, as `packed` makes them, and parameters go with the last."""
     batches = [metrics[i : i + BATCH] for i in range(0, len(metrics), BATCH)] or [[]]
     for batch in batches[:-1]:
         _request(partial(client.log_batch, run_id, metrics=batch))
@@ -348,7 +348,7 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
 def _existing(client: MlflowClient, run_id: str) -> Run:
     with store.quick(), store.store_errors("read"):
         try:
-            run = client.get_run(run_id)
+            run = store.opened(client.get_run(run_id))
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
@@ -377,8 +377,8 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
     with store.store_errors("write to"):
-        log(client, run_id, tags=identity)
-    tags |= identity
+        log(client, run_id, tags=(written := packed(identity, tags)))
+    tags |= identity | written
     return True
 
 
@@ -413,7 +413,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
         tags[MLFLOW_RUN_NOTE] = payload.note
     known = payload.params if _ESTIMATOR in run.data.tags else run.data.params
     params = {key: store.redacted(value)[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
-    log(client, run_id, metrics, tags, params)
+    log(client, run_id, metrics, packed(tags, run.data.tags), params)
 
 
 def _input(dataset: str, digest: str) -> DatasetInput:

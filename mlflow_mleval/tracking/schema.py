@@ -76,6 +76,10 @@ TAG_PROPENSITIES = "mleval.propensities"
 TAG_WITHDRAWN = "mleval.withdrawn"
 #: Milliseconds since 1970 of the last change; later values get later timestamps than this.
 TAG_UPDATED = "mleval.updated"
+#: SHA-256 of the answers that were imported into the run.
+TAG_ANSWERS = "mleval.answers"
+#: JSON: the tags that only programs read, by their names without the prefix (see `tag_packing`).
+TAG_RUN = "mleval.run"
 
 KIND_IMPORT, KIND_EVALUATION, KIND_REPORT = "import", "evaluation", "report"
 COMPLETE, DNF, INCOMPLETE = "complete", "dnf", "incomplete"

@@ -23,7 +23,7 @@ from mlflow_mleval import redaction
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 from mlflow_mleval.redaction import masked, raise_alone
-from mlflow_mleval.tracking import conflicts, filters
+from mlflow_mleval.tracking import conflicts, filters, tag_packing
 
 PAGE = 1_000
 #: What was found by which search, while that is remembered.
@@ -181,6 +181,18 @@ def search(
     return list(found.values())
 
 
+def having(client: MlflowClient, experiment_ids: Sequence[str], tag: str, value: str = "") -> list[Run]:
+    """Active runs with the tag, apart or in the one that programs read; those that have it of this value if one is given."""
+    found = {run.info.run_id: run for text in tag_packing.having(tag, value) for run in search(client, experiment_ids, text)}
+    return [run for run in found.values() if (run.data.tags.get(tag) == value if value else tag in run.data.tags)]
+
+
+def opened(run: Run) -> Run:
+    """The run, its tags by their names wherever it holds them."""
+    run.data.tags.update(tag_packing.unpacked(run.data.tags))
+    return run
+
+
 @contextmanager
 def remembered() -> Iterator[None]:
     """While the block runs, the same search is made once."""
@@ -192,14 +204,14 @@ def remembered() -> Iterator[None]:
 
 
 def pages(client: MlflowClient, experiment_ids: Sequence[str], filter_string: str) -> Iterator[list[Run]]:
-    """The pages of a search, in an order that does not change while runs are written."""
+    """The pages of a search, in an order that does not change while runs are written; the runs as `opened` gives them."""
     token = None
     while True:
         with store_errors("search", filter_string):
             page = client.search_runs(
                 list(experiment_ids), filter_string, max_results=PAGE, order_by=["attributes.start_time ASC"], page_token=token
             )
-        yield list(page)
+        yield [opened(run) for run in page]
         token = page.token
         if not token:
             return

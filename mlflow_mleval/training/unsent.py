@@ -129,8 +129,8 @@ def _send(payload: runs.Payload, parts: dict[str, Any], experiment_name: str | N
     name = experiment_name or experiment["name"]
     experiment_id = store.ensure_experiment(client, name)
     # What was interrupted may have left a run, even a whole one of which only the answer was lost.
-    same = f"tags.`{schema.TAG_DIGEST}` = '{payload.digest}'"
-    found = sorted(store.search(client, [experiment_id], same), key=lambda run: runs.holds_result(run.data.tags))
+    same = store.having(client, [experiment_id], schema.TAG_DIGEST, payload.digest)
+    found = sorted(same, key=lambda run: runs.holds_result(run.data.tags))
     if found:
         held = runs.holds_result(found[-1].data.tags)
         runs.write(payload, run_id=found[-1].info.run_id)

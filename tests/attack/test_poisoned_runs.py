@@ -51,6 +51,8 @@ TAGS = {
     ],
     "mleval.withdrawn": [DEEP, "{}", '["f1', "[[]]", HUGE],
     "mleval.schema": ["2", HUGE, "-1", "x"],
+    "mleval.run": [DEEP, "[]", "null", '{"updated":"1"}', '{"schema":2}', f'{{"schema":{HUGE}}}', '{"schema":1,"epoch":3}',
+                   '{"schema":1,"withdrawn":"[\\"f1', '{"schema":1,"fold_sizes":"[]"}'],
 }
 PROFILES = [
     '{"schema":1,"n_labels":Infinity,"counts":[[1]]}', f'{{"schema":1,"n_labels":{HUGE},"counts":[[1]]}}', DEEP,
