@@ -1,6 +1,6 @@
 """Two prompts, the same questions, four scorers: from mlflow.genai.evaluate to a verdict, without any network.
 
-    python examples/answers_genai.py [QUESTIONS]        # 200 by default; 1,000 take about two minutes
+    python examples/answers_genai.py [QUESTIONS]        # 200 by default; 1,000 take some minutes
 
 The answers come from stub functions. Everything goes to the store that MLFLOW_TRACKING_URI names, by default
 sqlite:///mlflow.db in this folder.

@@ -257,11 +257,40 @@ def test_two_runs_are_compared_from_the_command_line(store):
     assert graded["datasets"]["qa"]["measures"] == ["graded"]
 
 
+def report(*args, code=0):
+    result = CliRunner().invoke(main, ["report", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_a_report_has_a_section_on_answers(store, monkeypatch):
+    _, runs = store
+    ids = ["--run-id", runs["prompt2"].info.run_id, "--run-id", runs["prompt3"].info.run_id]
+    found = json.loads(report(*ids, "--output", "json"))
+    assert set(found["study"]["measures"]) == {"exact/mean", "polite/mean"} and found["instances"] is None
+    answers = found["answers"]["qa"]
+    assert answers["measures"] == ["exact", "polite"] or answers["measures"] == ["polite", "exact"]
+    assert answers["compared"] == ["prompt3", "prompt2"] and answers["n_instances"] == N and len(answers["needed"]) == 2
+    assert any("no direction is known: " in said and "Declare it: --min or --max." in said for said in answers["doubts"])
+    assert any("larger values of " in said and "exact/mean" in said for said in found["doubts"])
+    assert found["answer"]["by_answers"] == []
+    assert "Answer by answer it is not separated from the other there." in " ".join(report(*ids, "--output", "table").split())
+    for format in ("html", "md", "latex"):
+        text = report(*ids, "--output", format, "--max", "length/mean", "--cluster", "passage")
+        assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
+        assert "\x1b" not in text and "\u202e" not in text and "<script>alert" not in text.replace("\\<script", "")
+    monkeypatch.setattr("mlflow_mleval.cli.over_answers.MOST_ANSWERS", N)
+    few = report(*ids, "--max", "exact/mean", "--output", "table")
+    assert "qa was not compared: its runs hold 48 answers, and no more than 24 are read here" in " ".join(few.split())
+
+
 def test_answers_of_a_selection_with_a_table_of_its_own(store):
     args = ["-n", "qa", "--table", "scored.json", "--instance-by", "id", "-m", "score", "--min", "score"]
     assert "cannot be read: it is not there" in compare(*args, code=1)
     found = compare(*args, "--method", "a", "--method", "b")
     assert "a and b are not separated on 3 instances" in " ".join(found.split())
+    both = [*args[:-4], "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
+    assert "qa was not compared: the table scored.json" in " ".join(report(*both, "--output", "table").split())
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.analysis.paired import mean_intervals
 
@@ -24,6 +25,8 @@ class Decision:
     methods : Who leads: one, unless they tie.
     best : The methods that may be the best: none is separated from them on the better side. Empty without a test over datasets.
     separated : Methods that are separated from the leader, below it; None without a test over datasets.
+    by_answers : Where there is but one dataset, and its answers are known: methods whose answers are separated from the leader's,
+        which are better.
     measures : Measures in whose units it is told: the one that is compared, else those of most weight.
     means : By measure: methods (in order of the ranking) x mean, low, high over the datasets with a result, at 1 - alpha.
     next : The next in the ranking; None where all tie.
@@ -34,6 +37,7 @@ class Decision:
     methods: list[str]
     best: list[str]
     separated: list[str] | None
+    by_answers: list[str] | None
     measures: list[str]
     means: Mapping[str, pd.DataFrame]
     next: str | None
@@ -59,10 +63,16 @@ def decision(c: Comparison) -> Decision:
     tested = c.deciding is not None
     return Decision(
         methods=c.leaders, best=c.possible.index[c.possible["low"] == 1].tolist() if tested else [],
-        separated=[b for a, b in c.separated if a == c.leader] if tested else None, measures=measures,
+        separated=[b for a, b in c.separated if a == c.leader] if tested else None, by_answers=None if tested else _by_answers(c),
+        measures=measures,
         means={m: mean_intervals(table, c.options["alpha"]) for m, table in cells.items()}, next=rest[0] if rest else None,
         differences=differences, turns=_turns(c),
     )  # fmt: skip
+
+
+def _by_answers(c: Comparison) -> list[str] | None:
+    found = c.instances.get(c.study.datasets[0])
+    return found.worse_than(c.leader) if isinstance(found, AnswerComparison) else None
 
 
 def _turns(c: Comparison) -> dict[str, Any] | None:

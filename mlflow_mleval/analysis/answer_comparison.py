@@ -6,12 +6,12 @@ Miller (2024), "Adding error bars to evals", for questions and samples as two so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
 from mlflow_mleval.analysis.answers import Aligned
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
@@ -19,6 +19,7 @@ from mlflow_mleval.analysis.joint_test import joint_test
 from mlflow_mleval.analysis.paired import NOISE, decided, named_pairs
 from mlflow_mleval.analysis.promethee import promethee
 from mlflow_mleval.analysis.unicriterion import tied_places
+from mlflow_mleval.errors import MissingResultsError
 from mlflow_mleval.measures.registry import MEASURES, directions
 from mlflow_mleval.naming import some
 from mlflow_mleval.reported import Reported
@@ -60,6 +61,13 @@ class AnswerComparison(Reported):
     needed: pd.DataFrame
     notes: tuple[str, ...]
     cluster: str | None
+
+    def worse_than(self, method: str) -> list[str]:
+        """The methods that are separated from this one, worse on some measure and better on none."""
+        pairs = self.tests.pairs
+        a = pairs[(pairs["method_a"] == method) & (pairs["a_better"] > 0) & (pairs["b_better"] == 0)]["method_b"]
+        b = pairs[(pairs["method_b"] == method) & (pairs["b_better"] > 0) & (pairs["a_better"] == 0)]["method_a"]
+        return [*a, *b]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -158,19 +166,21 @@ class AnswerRanking:
         which the method leads, those that tie sharing).
     n_resamples, seed : Of the bootstrap over instances, or over clusters of them.
     n_units : How many instances or clusters were drawn from.
+    unit : "instances" or "clusters".
     """
 
     table: pd.DataFrame
     n_resamples: int
     seed: int
     n_units: int
+    unit: str = "instances"
 
     def verdict(self, named: object = str) -> str:
         """The leader, and in how many resamples it leads."""
         leader = self.table.iloc[0]
         return (
             f"{named(self.table.index[0])} leads the fused ranking, and in {leader.first_share:.0%} of {self.n_resamples:,} "
-            "resamples of the instances; this is about these instances and their like, no test over datasets."
+            f"resamples of the {self.unit}; this is about these instances and their like, no test over datasets."
         )
 
 
@@ -234,14 +244,31 @@ def answer_ranking(
         "high": np.ceil(np.quantile(worst, 0.975, axis=0)).astype(int) + 1,
         "first_share": ((best == 0) / (worst + 1)).mean(axis=0),
     }, index=pd.Index(methods, name="method"))  # fmt: skip
-    return AnswerRanking(table.sort_values("rank", kind="stable"), n_resamples, seed, n_units)
+    drawn_from = "instances" if clusters is None else "clusters"
+    return AnswerRanking(table.sort_values("rank", kind="stable"), n_resamples, seed, n_units, drawn_from)
 
 
 def answer_directions(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, str]:
     """By measure "min" or "max": as declared, as the registry knows it, and "max" for pass or fail."""
     minimize, maximize = list(minimize), list(maximize)
     told = {*minimize, *maximize}
-    return directions(found.measures, minimize, [*maximize, *(m for m in found.passing if m not in told)])
+    return directions(found.measures, minimize, [*maximize, *(m for m in found.passing if m not in told and m not in MEASURES)])
+
+
+def directed(found: Aligned, minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> Aligned:
+    """Only the measures of which it is known whether larger or smaller values are better; a note names the others.
+
+    Raises
+    ------
+    MissingResultsError
+        There is none.
+    """
+    told = {*minimize, *maximize, *MEASURES, *found.passing}
+    kept, others = ([m for m in found.measures if (m in told) is known] for known in (True, False))
+    if not kept:
+        raise MissingResultsError(f"no direction is known for {some(others)}. Declare it: `minimize=` or `maximize=`.")
+    note = f"Left out, for no direction is known: {some(others)}. Declare it: `minimize=` or `maximize=`."
+    return replace(found, measures=kept, notes=(*found.notes, *([note] if others else [])))
 
 
 def most_different(found: Aligned, method_a: str, method_b: str, better: Mapping[str, str], most: int = MOST) -> pd.DataFrame:
@@ -334,7 +361,7 @@ def questions_needed(
     first, second = np.triu_indices(len(methods), 1)
     unit = _units(found, clusters)
     n_rows = len(first) * len(found.measures)
-    reach = float(stats.norm.isf(alpha / n_rows / 2) + stats.norm.ppf(power))
+    reach = NormalDist().inv_cdf(1 - alpha / n_rows / 2) + NormalDist().inv_cdf(power)
     parts = []
     for measure in found.measures:
         sign = -1.0 if better[measure] == "min" else 1.0

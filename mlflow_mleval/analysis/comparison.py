@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis import stability as st
+from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.cliques import grouped
@@ -91,7 +92,7 @@ class Comparison(Reported):
     stability : Only where asked for.
     folds : By dataset: what its folds say. Datasets whose folds could not be tested are in `absent`, as "folds.DATASET".
     profiles : Who is better where along loss profiles; only where these were given.
-    instances : By dataset: tests over its instances; only where these were given.
+    instances : By dataset: tests over its instances, or what its answers say; only where these were given.
     beyond : Only where a rope was given: what lies beyond p-values.
     doubts : What a reader must know before believing the verdict.
     absent : Parts that could not be computed, with the reason.
@@ -117,7 +118,7 @@ class Comparison(Reported):
     stability: Stability | None
     folds: Mapping[str, FoldComparison]
     profiles: ProfileComparison | None
-    instances: Mapping[str, InstanceTests]
+    instances: Mapping[str, InstanceTests | AnswerComparison]
     beyond: BeyondPvalues | None
     doubts: tuple[str, ...]
     absent: Mapping[str, str]
@@ -362,7 +363,7 @@ def compare(
     correction: str = "holm", control: str | None = None, missing_is_failure: bool = False,
     max_correlation: float = 0.9, stability: bool = False, n_resamples: int = 10_000, seed: int = 0,
     over_folds: Mapping[str, Any] | None = None, profiles: Profiles | None = None, rope: float | None = None,
-    next_dataset: bool = True, instances: Mapping[str, InstanceTests] | None = None,
+    next_dataset: bool = True, instances: Mapping[str, InstanceTests | AnswerComparison | str] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """Fuse the measures of a study, test the differences over datasets, and say how far to trust it.
@@ -399,8 +400,8 @@ def compare(
         Options of `compare_folds`: measures, protocol, ratio, paired.
     profiles : Profiles, optional
         Loss profiles of the same runs, to be compared too; see `compare_profiles`.
-    instances : mapping of dataset to InstanceTests, optional
-        Tests over the instances of datasets, to be reported too; see `instance_tests`.
+    instances : mapping of dataset to InstanceTests, AnswerComparison or str, optional
+        What the instances of datasets say, to be reported too, or why they say nothing; see `instance_tests`, `compare_answers`.
     rope : float, optional
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
@@ -445,7 +446,6 @@ def compare(
     step()
     table, ranks = _tested(fusion, on)
     absent: dict[str, str] = {}
-
     there = study.select(None if on == FUSED else [on]).finished().reindex_like(table)
     for dataset, method in study.filled:
         there.loc[dataset, method] = False
@@ -479,6 +479,8 @@ def compare(
         )  # fmt: skip
     by_measure, tau = step(_by_measure(full, fusion, ties))
     by_fold = compare_all_folds(full, absent, step, alpha=alpha, **(over_folds or {}))
+    absent |= {f"instances.{d}": why for d, why in (instances or {}).items() if isinstance(why, str)}
+    by_instance = {d: found for d, found in (instances or {}).items() if not isinstance(found, str)}
     along = step(None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent))
     beyond = None
     if rope is not None:
@@ -494,7 +496,7 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
         skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
-        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=dict(instances or {}), beyond=beyond,
+        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=by_instance, beyond=beyond,
         doubts=collected(full, fusion, sure, tests, said, could_turn), absent=absent, options=options, **tests,
     )  # fmt: skip
 

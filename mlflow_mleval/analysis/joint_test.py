@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from mlflow_mleval.validation import at_least_one
@@ -73,6 +72,8 @@ def joint_test(
     >>> found.pvalue, found.exact
     (0.25, True)
     """
+    from scipy.linalg import qr  # slow to load, and a ranking does without it
+
     at_least_one(n_resamples, "n_resamples")
     d = np.asarray(differences, dtype=float)
     if d.ndim != 2 or np.isinf(d).any():
@@ -91,7 +92,7 @@ def joint_test(
     d = d[(np.abs(d) > 1e-12).any(axis=1)]
     if not len(d):
         return JointTest(0.0, 1.0, 0, (), True, 0, seed)
-    upper, order = scipy.linalg.qr(d, mode="r", pivoting=True)
+    upper, order = qr(d, mode="r", pivoting=True)
     rank = int((np.abs(np.diag(upper)) > 1e-9 * abs(upper[0, 0])).sum())
     kept = np.sort(order[:rank])
     whitened = np.linalg.solve(np.linalg.cholesky(d[:, kept].T @ d[:, kept]), d[:, kept].T).T

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -20,7 +21,9 @@ from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_fl
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
 from mlflow_mleval.cli.over import heeded, run_over, tested_instances
+from mlflow_mleval.cli.over_answers import answers_of_report
 from mlflow_mleval.cli.profile import profile
+from mlflow_mleval.naming import some
 
 GATE = 3
 #: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
@@ -193,7 +196,7 @@ def compare(
 
 @main.command(params=[
     *_STUDY, opt.redundancy, *opt.fusion, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing,
-    opt.rope_of_reports, opt.weightings, opt.seed,
+    opt.rope_of_reports, opt.cluster, *opt.answers, opt.weightings, opt.seed,
     Option("Output", "--log", is_flag=True,
            help="Store the report as a run in MLflow, too, so that others find it in the UI, and write the run's id to stdout, "
            "or its address to a terminal. The same report again updates its run."),
@@ -268,19 +271,33 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _study(choices: dict[str, Any], quiet: bool) -> Any:
+def _study(choices: dict[str, Any], quiet: bool, means: Mapping[str, list[str]]) -> Any:
+    """The study that was asked for; where its runs hold nothing else, of `means` of answers, which are by their direction."""
+    from mlflow_mleval.errors import NoRunsError
     from mlflow_mleval.tracking.query import load_study
 
     with progress("reading", quiet, "runs") as step:
-        return excluded_in_flags(load_study(**arguments(choices, *_STUDY), progress=step))
+        try:
+            return excluded_in_flags(load_study(**arguments(choices, *_STUDY), progress=step))
+        except NoRunsError:
+            if not any(means.values()):
+                raise
+            study = excluded_in_flags(load_study(**{**arguments(choices, *_STUDY), **means}, progress=step))
+    words = zip(("smaller", "larger"), means.values(), strict=True)
+    sides = (f"{word} values of {some(names)}" for word, names in words if names)
+    said = f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, --max) if that is wrong."
+    return replace(study, notes=(*study.notes, said))
 
 
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True) -> Any:
     from mlflow_mleval.analysis.comparison import compare as run
     from mlflow_mleval.errors import NoRunsError
+    from mlflow_mleval.tracking import store
     from mlflow_mleval.tracking.read_profiles import profiles_of
 
-    study = _study(choices, quiet)
+    with store.remembered():
+        answers, means = answers_of_report(choices, quiet) if stability else ({}, {})
+        study = _study(choices, quiet, means)
     say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
     picked = arguments(choices, *opt.fusion, *opt.tests, opt.level, opt.redundancy, opt.rope, opt.weightings, opt.seed)
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
@@ -300,6 +317,7 @@ def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next
         ways = {"minimize": choices.get("minimize", ()), "maximize": choices.get("maximize", ())}
         chance = {"alpha": picked.get("alpha", 0.05), "seed": picked.get("seed", 0), "anytime": choices.get("anytime", False)}
         parts["instances"] = tested_instances(study, None, quiet, **ways, **chance)[0]
+    parts["instances"] = parts.get("instances", {}) | answers
     with progress("comparing", quiet, "steps") as step:
         return run(study, **picked, **parts, progress=step)
 

@@ -18,7 +18,7 @@ from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
 from mlflow_mleval.tracking.import_answers import holds_imported, read_imported
 from mlflow_mleval.tracking.read_run import Rule
 from mlflow_mleval.tracking.selection import select
-from mlflow_mleval.tracking.traces import is_evaluated, read_traces
+from mlflow_mleval.tracking.traces import counted, is_evaluated, read_traces
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Asked:
     found : By data set, the answers of its methods side by side.
     absent : By data set, why it cannot be compared.
     runs : DataFrame, one row a run: run_id, experiment, dataset, method.
+    metrics : Names of the metrics of these runs.
     notes : Runs without answers.
     source : Where it was read: tracking_uri, filter, method_by, dataset_by, and what identified an instance.
     """
@@ -37,6 +38,7 @@ class Asked:
     found: dict[str, Aligned]
     absent: dict[str, str]
     runs: pd.DataFrame
+    metrics: frozenset[str]
     notes: tuple[str, ...]
     source: dict[str, Any]
 
@@ -47,7 +49,7 @@ def load_answers(
     dataset_by: str | None = None,
     datasets: Iterable[str] | None = None, methods: Iterable[str] | None = None, table: str | None = None,
     instance_by: str | None = None, measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
-    shared: bool = False, progress: Callable[[int, int], None] | None = None,
+    shared: bool = False, most: int | None = None, progress: Callable[[int, int], None] | None = None,
 ) -> Asked:
     """What the runs of a selection answered, question by question.
 
@@ -73,6 +75,8 @@ def load_answers(
         By measure, its categories from worst to best.
     shared : bool
         Whether to compare what is left where answers are lost.
+    most : int, optional
+        Answers to be read, of all data sets together; the data sets beyond are absent.
     progress : callable, optional
         Called with the number of runs read and of all.
 
@@ -105,7 +109,7 @@ def load_answers(
             continue
         groups.setdefault(dataset, {}).setdefault(method, []).append(run)
         rows.append({"run_id": run.info.run_id, "experiment": experiment, "dataset": dataset, "method": method})
-    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows))
+    read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     found, absent = {}, {}
     for dataset, by_method in groups.items():
         try:
@@ -115,7 +119,8 @@ def load_answers(
             absent[dataset] = str(error)
     without = [run.info.run_id for run in chosen if run not in holding]
     return Asked(
-        found, absent, pd.DataFrame(rows), (f"Runs without answers: {some(without, 5)}.",) if without else (),
+        found, absent, pd.DataFrame(rows), frozenset(m for run in holding for m in run.data.metrics),
+        (f"Runs without answers: {some(without, 5)}.",) if without else (),
         {"tracking_uri": store.store_name(), "filter": store.redacted(filter_string), "method_by": method_by or "run_name",
          "dataset_by": dataset_by or "input", "instance_by": instance_by or "all that was asked", "table": table},
     )  # fmt: skip
@@ -140,10 +145,13 @@ class _Reader:
     grades: Mapping[str, Sequence[str]]
     progress: Callable[[int, int], None] | None
     total: int
+    most: int | None
     done: int = 0
+    held: int = 0
 
     def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
         """The answers of every method; those of its repeats one after the other."""
+        self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
         runs = {f"{method}\0{k}": run for method, same in by_method.items() for k, run in enumerate(same)}
         alone = {key: run for key, run in runs.items() if self.table is None and (is_evaluated(run) or holds_imported(run))}
         parts = {}
@@ -152,18 +160,25 @@ class _Reader:
                 if holds_imported(run):
                     parts[key] = read_imported(self.client, run)
                 else:
-                    parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades)
+                    parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most)
             except ValueError as error:
                 raise ValueError(f"run {run.info.run_id} cannot be read: {error}") from error
+            self._refuse(sum(len(part.values) for part in parts.values()))
             self._step(1)
         if tabled := {key: run for key, run in runs.items() if key not in alone}:
             parts |= read_answer_tables(
                 self.client, tabled, table=self.table, instance_by=self.instance_by, measures=self.measures, grades=self.grades
             )
             self._step(len(tabled))
+        self.held += sum(len(part.values) for part in parts.values())
         return {
             method: _joined([parts[f"{method}\0{k}"] for k in range(len(same))]) for method, same in by_method.items()
         }  # fmt: skip
+
+    def _refuse(self, n: int) -> None:
+        if self.most is not None and n + self.held > self.most:
+            beyond = f"no more than {self.most:,} are read here, of all data sets together"
+            raise ValueError(f"its runs hold {n:,} answers, and {beyond}.")
 
     def _step(self, n: int) -> None:
         self.done += n

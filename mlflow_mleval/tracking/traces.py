@@ -34,7 +34,8 @@ def is_evaluated(run: Run) -> bool:
 
 
 def read_traces(
-    client: MlflowClient, run: Run, *, instance_by: str | None = None, grades: Mapping[str, Sequence[str]] | None = None
+    client: MlflowClient, run: Run, *, instance_by: str | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+    most: int | None = None,
 ) -> Answers:
     """The answers of one run, from its traces, in the order in which they were given.
 
@@ -46,17 +47,19 @@ def read_traces(
         The input, or tag of the trace, whose value says which question it is. Default: a hash of all inputs.
     grades : mapping of str to sequence of str
         By measure, its categories from worst to best; they count 0, 1, 2 and so on.
+    most : int, optional
+        Traces to be read.
 
     Raises
     ------
     ValueError
-        The run has no trace with assessments, or no trace tells `instance_by`.
+        The run has no trace with assessments, or more than `most`, or one that does not tell `instance_by`.
     """
     rows, keys, about, versions, notes = [], [], [], defaultdict(set), []
     unclear: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
     names = _inputs_of_data(run)
-    for trace, inputs in _traces(client, run):
+    for trace, inputs in _traces(client, run, most):
         if names and isinstance(inputs, dict) and names <= inputs.keys():
             inputs = {name: inputs[name] for name in sorted(names)}
         key = _key(trace, inputs, instance_by)
@@ -100,7 +103,7 @@ def read_traces(
     )  # fmt: skip
 
 
-def _traces(client: MlflowClient, run: Run) -> Iterator[tuple[Trace, Any]]:
+def _traces(client: MlflowClient, run: Run, most: int | None) -> Iterator[tuple[Trace, Any]]:
     """Each trace with its full inputs; spans are only asked for where the metadata have cut the inputs of some."""
     found, token = [], None
     while True:
@@ -108,6 +111,8 @@ def _traces(client: MlflowClient, run: Run) -> Iterator[tuple[Trace, Any]]:
             locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False, max_results=PAGE, page_token=token
         )
         found += page
+        if most is not None and len(found) > most:
+            raise ValueError(f"it holds more answers than the {most:,} that are read here.")
         if not (token := page.token):
             break
     found.sort(key=lambda t: (t.info.request_time, t.info.trace_id))

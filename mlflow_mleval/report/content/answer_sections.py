@@ -1,21 +1,56 @@
 """Answers as a document: who answers better, on what, on which questions, and what more questions would give."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pandas as pd
 
 from mlflow_mleval.analysis.answer_comparison import POWER, AnswerComparison
+from mlflow_mleval.analysis.comparison import Comparison
+from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content import instances
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Text, listed, name
+from mlflow_mleval.report.document import ALWAYS, PAPER, Column, Document, Section, Table, Text, listed, name
 from mlflow_mleval.report.numerals import aligned, number, percent
 
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ROWS = 60
+
+
+def section(c: Comparison) -> Section | None:
+    """What the answers on every dataset say, and why those on others say nothing; nothing where no run holds any."""
+    found = _found(c)
+    why = {key.removeprefix("instances."): reason for key, reason in c.absent.items() if key.startswith("instances.")}
+    if not found and not why:
+        return None
+    blocks: list[Any] = []
+    for key, (dataset, answers) in enumerate(found.items(), start=len(c.instances) - len(found) + 1):
+        for part in _sections(answers, key, dataset):
+            first, *rest = part.blocks
+            blocks += [replace(first, title=part.title), *rest]
+        blocks += doc.points(answers.warnings, f"Doubts about these answers of {name(dataset)}")
+    blocks = [replace(block, depth=max(block.depth, PAPER)) for block in blocks]
+    lost = [f"{name(dataset)} was not compared: {reason}" for dataset, reason in why.items()]
+    blocks += doc.points(lost, "Left out", depth=ALWAYS)
+    pairs = pd.concat([answers.tests.pairs for answers in found.values()]) if found else ()
+    hint = f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated" if found else "not compared"
+    return Section("answers", "Answer by answer", blocks, f"{hint} on {count(len(found), 'dataset')}" if found else hint)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    return {"answers": {dataset: record(answers) for dataset, answers in _found(c).items()} or None}
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    return {f"answers_{key}": frame for key, frame in _frames(_found(c)).items()}
+
+
+def _found(c: Comparison) -> dict[str, AnswerComparison]:
+    return {dataset: found for dataset, found in c.instances.items() if isinstance(found, AnswerComparison)}
 
 
 def answers_document(
@@ -26,14 +61,15 @@ def answers_document(
     lost = [f"{name(dataset)} was not compared: {reason}" for dataset, reason in absent.items()]
     said = [f"{name(d)}: {text}" if len(found) > 1 else text for d, c in found.items() for text in c.warnings]
     first, *others = [*shown]
-    record = {
+    everything = {
         "over": "instances", "n_instances": sum(c.tests.n_instances for c in found.values()),
         "pairs": pd.concat([c.tests.pairs.assign(dataset=d) for d, c in found.items()]),
-        "datasets": {d: data(c) for d, c in found.items()}, "absent": absent, "doubts": [*notes, *said], "provenance": provenance,
+        "datasets": {d: record(c) for d, c in found.items()}, "absent": absent, "doubts": [*notes, *said],
+        "provenance": provenance,
     }  # fmt: skip
     return Document(
         f"Answers compared: {listed(found)}", [first, *doubts([*lost, *notes, *said]), *others, made_from(provenance)],
-        time=when(provenance), data=lambda: record, main="instances", frames=lambda: _frames(found),
+        time=when(provenance), data=lambda: everything, main="instances", frames=lambda: _frames(found),
     )  # fmt: skip
 
 
@@ -42,11 +78,11 @@ def document(c: AnswerComparison, provenance: Mapping[str, Any]) -> Document:
     first, *others = _sections(c, 1, None)
     return Document(
         "Answers compared", [first, *doubts(c.warnings), *others, made_from(provenance)], time=when(provenance),
-        data=lambda: {**data(c), "provenance": provenance}, frames=lambda: _frames({"": c}), main="instances",
+        data=lambda: {**record(c), "provenance": provenance}, frames=lambda: _frames({"": c}), main="instances",
     )  # fmt: skip
 
 
-def data(c: AnswerComparison) -> dict[str, Any]:
+def record(c: AnswerComparison) -> dict[str, Any]:
     keys = ("joint", "compared", "agreement", "sampling", "needed", "cluster")
     ranking = c.ranking and {**vars(c.ranking), "table": c.ranking.table.reset_index()}
     differing = c.differing.reset_index(names="instance")
@@ -100,12 +136,11 @@ def _joint(c: AnswerComparison, key: int) -> Table:
 
 def _ranking(c: AnswerComparison, key: int) -> Table:
     table, r = c.ranking.table, c.ranking
-    unit = "clusters" if c.cluster else "instances"
     return Table(
         [doc.names("method", table.index), Column("rank", [number(x) for x in table["rank"]]),
          doc.decimals("φ", table["phi"], 3, note="φ: net flow of PROMETHEE on the means (V-shape, equal weights)."),
          Column("ranks", [f"{a}–{b}" for a, b in zip(table["low"], table["high"], strict=True)],
-                note=f"Ranks: what 95% of {r.n_resamples:,} resamples of the {r.n_units:,} {unit} span (seed {r.seed})."),
+                note=f"Ranks: what 95% of {r.n_resamples:,} resamples of the {r.n_units:,} {r.unit} span (seed {r.seed})."),
          Column("first", [percent(x) for x in table["first_share"]], note="First: share of the resamples in which it leads.")],
         caption=f"Fused ranking over {len(c.tests.measures)} measures, no test over datasets", key=f"answer-ranking-{key}",
         first=True, depth=ALWAYS,

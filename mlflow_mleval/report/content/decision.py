@@ -26,9 +26,9 @@ def data(c: Comparison) -> dict[str, Any]:
     found = decision(c)
     means = {m: table.rename_axis("method").reset_index() for m, table in found.means.items()}
     differences = {m: {"mean": mean, "n": n} for m, (mean, n) in found.differences.items()}
+    known = doc.named(found, "methods", "best", "separated", "by_answers", "next", "measures", "turns")
     return {"answer": {
-        "sentences": sentences(c, found), **doc.named(found, "methods", "best", "separated", "next", "measures", "turns"),
-        "means": means, "differences": differences,
+        "sentences": sentences(c, found), **known, "means": means, "differences": differences,
     }}  # fmt: skip
 
 
@@ -62,6 +62,8 @@ def _who(c: Comparison, found: Decision) -> str:
         return f"{who} tie for the first place."
     if len(found.best) == 1:
         return f"Use {who}."
+    if found.by_answers is not None:
+        return f"{who} is ahead."
     return f"Try {who} first." if found.separated else f"{who} is ahead, but no difference from it is certain."
 
 
@@ -88,7 +90,12 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
 def _how_sure(c: Comparison, found: Decision) -> str:
     total, control = len(c.order) - 1, c.options["control"]
     if found.separated is None:
-        return "One dataset cannot say whether it would be so on others."
+        alone = "One dataset cannot say whether it would be so on others."
+        if found.by_answers is None or len(found.methods) > 1 or found.next is None:
+            return alone
+        whom = listed(found.by_answers) if found.by_answers else "none of the others" if total > 1 else "the other"
+        apart = "is" if found.by_answers or total > 1 else "is not"
+        return f"Answer by answer it {apart} separated from {whom} there. {alone}"
     if len(found.methods) > 1:
         return f"The best may be any of {len(found.best)}." if len(found.best) > 1 else ""
     if control is not None and control != c.leader:

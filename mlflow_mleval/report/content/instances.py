@@ -22,20 +22,26 @@ ROWS, ALL_ROWS = 30, 500
 
 def section(c: Comparison) -> Section | None:
     """The tests over the instances of every dataset whose runs carry them; nothing where none do."""
-    if not c.instances:
+    found = _found(c)
+    if not found:
         return None
-    parts = ([*blocks(tests, key, dataset, PAGE)] for key, (dataset, tests) in enumerate(c.instances.items(), start=1))
-    pairs = pd.concat([tests.pairs for tests in c.instances.values()])
-    hint = f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated on {count(len(c.instances), 'dataset')}"
+    parts = ([*blocks(tests, key, dataset, PAGE)] for key, (dataset, tests) in enumerate(found.items(), start=1))
+    pairs = pd.concat([tests.pairs for tests in found.values()])
+    hint = f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated on {count(len(found), 'dataset')}"
     return Section("instances", "By instance", [*chain.from_iterable(parts)], hint)
 
 
 def data(c: Comparison) -> dict[str, Any]:
-    return {"instances": {dataset: record(tests) for dataset, tests in c.instances.items()} or None}
+    return {"instances": {dataset: record(tests) for dataset, tests in _found(c).items()} or None}
 
 
 def frames(c: Comparison) -> dict[str, pd.DataFrame]:
-    return {"instances": _joined(c.instances)} if c.instances else {}
+    return {"instances": _joined(found)} if (found := _found(c)) else {}
+
+
+def _found(c: Comparison) -> dict[str, InstanceTests]:
+    """Of datasets whose runs hold tables of ours; what answers say is in a section of its own."""
+    return {dataset: found for dataset, found in c.instances.items() if isinstance(found, InstanceTests)}
 
 
 def _joined(found: Mapping[str, InstanceTests]) -> pd.DataFrame:

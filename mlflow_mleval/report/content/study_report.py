@@ -9,6 +9,7 @@ import pandas as pd
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.content import (
+    answer_sections,
     best_methods,
     beyond,
     differences,
@@ -26,9 +27,11 @@ from mlflow_mleval.report.numerals import level
 #: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
 #: `frames(c)`, what CSV files hold.
 _TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
-    "decision", "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "folds", "instances", "profiles",
-    "beyond", "measures", "sensitivity", "provenance",
+    "decision", "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "folds", "instances",
+    "answer_sections", "profiles", "beyond", "measures", "sensitivity", "provenance",
 )]  # fmt: skip
+#: What a ranking lacks.
+_APART = (folds, instances, answer_sections, profiles, next_dataset)
 PARTS = ("report", "ranking", "pairs")
 
 
@@ -36,7 +39,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
     """The report, or the part that a command shows ("ranking", "pairs"); JSON always holds everything.
 
     `made_by` is what reproduces it: command, versions, tracking_uri, experiments, filter, run_ids, seed, policy, time; any may
-    lack. The ranking lacks what is about folds and profiles.
+    lack. The ranking lacks what is about folds, instances and profiles.
     """
     if what == "pairs":
         said = differences.pairs_verdict(c)
@@ -45,7 +48,7 @@ def document(c: Comparison, made_by: Mapping[str, Any], what: str = "report") ->
         sections = [answer, *parts, provenance.section(c, made_by, said)]
         title = f"Pairs of {title_of(c)}"
     else:
-        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in (folds, instances, profiles, next_dataset)]
+        chosen = [topic for topic in _TOPICS[:-1] if what == "report" or topic not in _APART]
         sections, title = [*(topic.section(c) for topic in chosen), provenance.section(c, made_by)], title_of(c)
     return Document(
         title, [section for section in sections if section is not None], about=_about(c, made_by), time=provenance.when(made_by),
