@@ -78,6 +78,7 @@ def store(empty_store, tmp_path_factory):
     """Two prompts on the same questions, the second in another order, in a store on disk."""
     patch = pytest.MonkeyPatch()
     patch.setenv("MLFLOW_GENAI_EVAL_MAX_WORKERS", "1")
+    patch.setenv("MLFLOW_EXPERIMENT_ID", "")  # set_experiment sets it: undone at the end
     path = shutil.copy(empty_store, tmp_path_factory.mktemp("genai"))
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
     mlflow.create_experiment("qa", artifact_location=str(tmp_path_factory.mktemp("artifacts")))
