@@ -15,23 +15,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
-from mlflow_mleval.measures import dependence, hierarchical
+from mlflow_mleval.measures import all_thresholds, dependence, hierarchical
 from mlflow_mleval.measures.absences import about_bounds, doubts_about, why_absent
+from mlflow_mleval.measures.all_thresholds import classes_above
 from mlflow_mleval.measures.at_k import SCORED, parsed, ratios
 from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
+from mlflow_mleval.measures.hierarchical_columns import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.hierarchy_levels import level_columns, level_measures
+from mlflow_mleval.measures.hierarchy_levels import level_measures
 from mlflow_mleval.measures.influences import label_influences
 from mlflow_mleval.measures.label_curves import curve_measures
 from mlflow_mleval.measures.label_lists import are_lists, label_matrices
 from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
-from mlflow_mleval.measures.one_label import one_label_measures, sum_classes
+from mlflow_mleval.measures.one_label import one_label_bounds, one_label_measures, sum_classes
 from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS
 from mlflow_mleval.measures.requests import requested
@@ -149,7 +150,7 @@ class Evaluation(Reported):
         sums = self.total
         found = sums.means | dict(sums.seconds) | hierarchical.micro(sums.by_column) | level_measures(sums.by_column)
         if self.kind == ONE_LABEL:
-            found |= one_label_measures(sums)
+            found |= one_label_measures(sums, self.asked)
         elif self.kind == LABEL_SETS:
             found |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
             found |= further_label_measures(sums.by_label, sums.n, self.conventions) | self._curves[0]
@@ -166,9 +167,15 @@ class Evaluation(Reported):
 
     @cached_property
     def _curves(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The measures that follow from counts by score, and what each can be wrong by."""
+        """The measures of label sets that follow from counts by score, and what each, of one label, too, can be wrong by."""
         sums = self.total
-        return ({}, {}) if sums.scores is None else curve_measures(sums.scores, sums.errors is not None)
+        if self.kind == ONE_LABEL:
+            return {}, one_label_bounds(sums, self.asked)
+        values, bounds = ({}, {}) if sums.scores is None else curve_measures(sums.scores, sums.errors is not None, self.asked)
+        if sums.thresholds is not None and sums.errors is not None:
+            for name, (value, bound) in (("f_max", sums.thresholds.f_max()), ("s_min", sums.thresholds.s_min())):
+                values[name], bounds[name] = value, bound
+        return values, bounds
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -213,12 +220,17 @@ class Evaluation(Reported):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1."""
+        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1.
+
+        Also auroc and average_precision where areas under curves were asked for, and brier_score where that was; of one label
+        auroc with a score for each class.
+        """
         tp, predicted, support = self.total.by_label
         table = {"tp": tp, "fp": predicted - tp, "fn": support - tp, "tn": self.total.n - predicted - support + tp}
         table |= {"support": support, "predicted": predicted}
         rates = set_measures(tp, predicted, support, self.conventions)
         del rates["accuracy"]
+        rates |= self.total.by_score
         return pd.DataFrame(table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False))
 
     def fold(self, key: Hashable) -> Evaluation:
@@ -345,11 +357,13 @@ def evaluate(
     probabilities : bool, optional
         Of one label: whether ``y_score`` holds probabilities. By default it does where all lie in [0, 1].
     measures : str or iterable of str, optional
-        Measures or named sets of label sets to compute beside the usual ones, see ``mleval measures``: any k of those at k
-        (``"precision_at_10"``), ``"at_k"``, ``"probabilistic"``, ``"hmc"``, ... With 1,000 labels or more the set at_k is always
-        computed. With `hierarchy`, ``"set"``, ``"pair"`` and ``"lca"`` keep to these families of hierarchical measures.
+        Measures or named sets to compute beside the usual ones, see ``mleval measures``: those with any number in their name
+        (``"precision_at_10"``, ``"ece_20"``), ``"at_k"``, ``"probabilistic"``, ``"hmc"``, ... With 1,000 labels or more the set
+        at_k is always computed. With `hierarchy`, ``"set"``, ``"pair"`` and ``"lca"`` keep to these families of hierarchical
+        measures.
     train_labels : matrix of 0 and 1, shape (M, K), or Propensities, optional
-        The labels of the training instances, from which the propensities of labels follow. Adds the set xmc.
+        The labels of the training instances, from which the propensities of labels follow, and the information that ``s_min``
+        needs. Adds the set xmc.
     **hierarchy_options
         The other options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
 
@@ -379,7 +393,8 @@ def evaluate(
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
-        further, identity = _with_hierarchy(*sets, names, hierarchy, hierarchy_options, asked)
+        score = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
+        further, identity = of_label_matrices(*sets, score, names, hierarchy, hierarchy_options, asked, zeros=True)
         options = {"sum_part": sum_classes, "vectors": vectors, "further": further}
         sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
         if rows is not None and isinstance(y_true, pd.Series):
@@ -418,8 +433,10 @@ def evaluate(
     asked = tuple(dict.fromkeys(asked))
     true, score, pred = comparable(true, score, pred, cut)
     above = predicted(score, cut) if pred is None and hierarchy is not None else pred
-    further, identity = _with_hierarchy(true, above, names, hierarchy, hierarchy_options, asked)
+    further, identity = of_label_matrices(true, above, score, names, hierarchy, hierarchy_options, asked)
     options = {"threshold": cut, "conventions": conventions, "further": further, "asked": asked, "propensities": weights}
+    if hierarchy is not None and not set(asked).isdisjoint(all_thresholds.MEASURES):
+        options["classes"] = classes_above(names, hierarchy, weights)
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
@@ -470,7 +487,7 @@ def evaluate_hierarchical(
     asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     if families:
         hierarchy_options["measures"] = families
-    further, identity = _hierarchical(*sets, h, hierarchy_options, asked)
+    further, identity = of_class_sets(*sets, h, hierarchy_options, asked)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
     if rows is not None and isinstance(true_sets, pd.Series):
@@ -534,47 +551,6 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _with_hierarchy(
-    true: Any, pred: Any, names: Sequence[Hashable], h: Hierarchy | None, options: Mapping[str, Any], asked: Sequence[str]
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """`_hierarchical` of label matrices; nothing without a hierarchy, which the options need."""
-    if h is not None:
-        return _hierarchical(_indicator(true, names, h), _indicator(pred, names, h), h, options, asked)
-    if options:
-        raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, options))}. Leave these out without it.")
-    return None, None
-
-
-def _hierarchical(
-    true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
-    if unknown := [name for name in options if name not in hierarchical.OPTIONS]:
-        raise TypeError(f"an option of a hierarchy must be one of {', '.join(hierarchical.OPTIONS)}, got {unknown[0]!r}.")
-    options = {**hierarchical.OPTIONS, **options}
-    if options["measures"] is not None:
-        options["measures"] = [options["measures"]] if isinstance(options["measures"], str) else list(options["measures"])
-    table = hierarchical.instance_measures(true, pred, h, **options)
-    if options["max_ancestors"] is None:
-        del options["max_ancestors"]  # so that results of versions without it go on agreeing in their options
-    columns = {name: table[name].to_numpy() for name in table} | level_columns(true, pred, h, asked)
-    return columns, {"hierarchy": h.digest, **options}
-
-
-def _indicator(matrix: Any, names: Sequence[Hashable], h: Hierarchy) -> sparse.csr_array:
-    """A label matrix over all classes of the hierarchy."""
-    position = {name: i for i, name in enumerate(h.nodes)}
-    if unknown := [name for name in names if name not in position]:
-        raise ValueError(
-            f"`label_names` must be classes of `hierarchy`, got {len(unknown)} others: {', '.join(map(repr, unknown[:8]))}."
-        )
-    found = sparse.csr_array(matrix)
-    columns = np.array([position[name] for name in names])[found.indices]
-    found = sparse.csr_array((found.data, columns, found.indptr), shape=(found.shape[0], len(h.nodes)))
-    found.sort_indices()
-    return found
 
 
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:

@@ -28,6 +28,8 @@ _HIERARCHICAL = (
     Option("Hierarchy", "--lca", type=click.Choice(["extended", "minimal"]),
            help="Graphs of the LCA measures. Default: extended."),
     Option("Hierarchy", "--lca-max-distance", type=float, help="Classes farther apart than this meet in a dummy ancestor."),
+    Option("Hierarchy", "--class-costs", type=click.Choice(["siblings"]),
+           help="Share the cost of an error at a class among its children (h_loss). Default: each costs 1."),
     Option("Hierarchy", "--count-root", is_flag=True, default=None, help="Count the virtual root, as HEMKit does."),
 )  # fmt: skip
 

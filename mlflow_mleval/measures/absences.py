@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from mlflow_mleval.measures.label_sums import Sums
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.naming import some
@@ -17,6 +15,8 @@ _OF_OTHERS = {
     LABEL_SETS: "it is of one label of several classes, and here are label sets",
     CLASS_SETS: "it is of one label of several classes, and here are sets of classes",
 }
+#: Families that need scores.
+_OF_SCORES = ("ranking", "at-k", "curve", "probability", "hierarchical-threshold")
 
 
 def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Collection[str] = ()) -> str:
@@ -24,36 +24,38 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Col
     measure = MEASURES[name]
     if kind in measure.asked and name not in asked:
         return "it was not asked for"
-    if kind in measure.asked and sums.score_range is None and measure.family in ("at-k", "curve", "probability"):
+    if measure.family == "cost":
+        return "it was not measured, or not of all parts"
+    if kind not in measure.kinds:
+        if kind == ONE_LABEL and name.startswith("micro_"):
+            return "of one label it is top1_accuracy"
+        if kind == ONE_LABEL or measure.kinds == (ONE_LABEL,):
+            return _OF_OTHERS[kind]
+        return "it needs label matrices: use `evaluate` with `hierarchy`"
+    if measure.family.startswith("hierarchical") and not has_hierarchy:
+        return "no `hierarchy` was given"
+    if sums.score_range is None and (measure.family in _OF_SCORES or name.startswith(("soft_", "distance_"))):
         return "no `y_score` was given"
-    if kind in measure.asked and (measure.family == "probability"):
-        return _no_probabilities(sums)
-    if sums.classes is not None and measure.family == "probability" and sums.score_range is not None:
+    if measure.family in ("probability", "hierarchical-threshold") and (sums.errors is None or sums.classes is not None):
         return _no_probabilities(sums)
     if name in sums.columns:
         left_out = sums.n - sums.counts[sums.columns.index(name)]
         return f"it is not defined for {left_out} of {sums.n} instances"
-    if measure.family == "cost":
-        return "it was not measured, or not of all parts"
-    if measure.family.startswith("hierarchical"):
-        if has_hierarchy and name in asked:
-            return "no class of this level is true or predicted"
-        return "no `hierarchy` was given" if not has_hierarchy else "it was not asked for"
-    if kind == ONE_LABEL and name.startswith("micro_"):
-        return "of one label it is top1_accuracy"
-    if kind not in measure.kinds and (kind == ONE_LABEL or measure.kinds == (ONE_LABEL,)):
-        return _OF_OTHERS[kind]
-    if kind == CLASS_SETS:
-        return "it needs label matrices: use `evaluate` with `hierarchy`"
+    if name == "s_min":
+        return "no `train_labels` were given"
+    if name.startswith("distance_"):
+        return "there is no score for each class"
+    if measure.family == "hierarchical-level":
+        return "no class of this level is true or predicted"
+    if measure.family.startswith("hierarchical-") and measure.family != "hierarchical-threshold":
+        return "it was not asked for"
     if name == "binomial_gain":
         return "with this Hamming loss all profiles are the same"
     if name == "kappa":
         return "all true and all predicted classes are one"
-    if sums.score_range is None:
-        return "no `y_score` was given"
     if measure.family == "curve":
         return "no class has both instances and others"
-    if kind == LABEL_SETS and measure.family in ("at-k", "one-label"):
+    if kind == LABEL_SETS and measure.family in ("at-k", "one-label", "hierarchical-threshold"):
         return "nothing is true"
     if measure.family == "at-k":
         return "there are no more classes than that, or no score for each of them"
@@ -89,12 +91,16 @@ def doubts_about(
 
 
 def about_bounds(bounds: Mapping[str, float]) -> str:
-    """How far off measures can be that follow from scores on a grid."""
-    worst = max(bounds, key=bounds.__getitem__)
-    return (
-        f"there are too many different scores to keep: {some(bounds, 9)} {'are' if len(bounds) > 1 else 'is'} off by "
-        f"{bounds[worst]:.2g} at most"
-    )
+    """How far off measures can be that follow from scores on a grid.
+
+    >>> about_bounds({"macro_auroc": 0.002, "weighted_auroc": 0.002, "ece_15": 0.01})
+    'there are too many different scores to keep, and measures can be off: macro_auroc, weighted_auroc by 0.002; ece_15 by 0.01'
+    """
+    by_size: dict[str, list[str]] = {}
+    for name, bound in bounds.items():
+        by_size.setdefault(f"{bound:.2g}", []).append(name)
+    told = "; ".join(f"{some(names, 9)} by {size}" for size, names in by_size.items())
+    return f"there are too many different scores to keep, and measures can be off: {told}"
 
 
 def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, ...]:
@@ -104,7 +110,4 @@ def _doubts_about_classes(sums: Sums, names: Sequence[Hashable]) -> tuple[str, .
             f"{len(never)} of {len(names)} classes never occur in the truth ({some(map(repr, never), 4)}); macro averages leave "
             "out those that are not predicted either"
         )
-    scores = sums.classes.scores
-    if scores is not None and (off := float(np.nan_to_num(scores.auroc()[1]).max())) > 0:
-        found.append(f"there are too many different scores to keep: macro_auroc and weighted_auroc are off by {off:.2g} at most")
     return tuple(found)

@@ -6,19 +6,21 @@ are misses. The names carry k: ``precision_at_5``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.label_ranking import ordered_floats
 from mlflow_mleval.measures.registry import AT_K_NAME
-from mlflow_mleval.measures.stored_scores import StoredScores, rows_of
+from mlflow_mleval.measures.stored_scores import StoredScores, rows_of, without_zeros
 
 #: Those that need propensities; they are ratios of sums over instances: of what was gained, and of what could be.
 SCORED = ("psp", "psndcg")
 GAIN, BEST = "_gain", "_best"
+_BLOCK = 1 << 18  # cells that are ranked at a time
 _ROUNDS = 16  # up to this k, picking the largest k times beats sorting
 
 
@@ -80,15 +82,38 @@ def dense_hits(true: NDArray[np.bool_], scores: NDArray[Any], k: int) -> NDArray
 def sparse_hits(scores: StoredScores, k: int) -> NDArray[np.int64]:
     """The same of sparse scores."""
     found = np.full((len(scores.counts), k), -1)
+    for row, rank, cell in _highest(scores, k):
+        hit = scores.relevant[cell]
+        found[row[hit], rank[hit]] = scores.score.indices[cell[hit]]
+    return found
+
+
+def _highest(scores: StoredScores, k: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """The stored scores at the ranks up to k: their rows, ranks from 0, and places in the data."""
     for rows, table, at, _ in scores.tables():
         order = _top(table, k)
         cell = np.take_along_axis(at, order, axis=1)
         place = np.arange(order.shape[1])
-        hit = scores.relevant[cell] & (place < scores.counts[rows, None])
         rank = place + np.where(place >= scores.positive[rows, None], scores.zeros[rows, None], 0)
-        row, place = np.nonzero(hit & (rank < k))
-        found[rows[row], rank[row, place]] = scores.score.indices[cell[row, place]]
-    return found
+        row, place = np.nonzero((place < scores.counts[rows, None]) & (rank < k))
+        yield rows[row], rank[row, place], cell[row, place]
+
+
+def top_labels(scores: Any, k: int, zeros: bool = False) -> sparse.csr_array:
+    """Which labels have the k highest scores, as a CSR of booleans; those that score 0 only with `zeros`."""
+    if sparse.issparse(scores):
+        scores = ordered_floats(without_zeros(scores))
+        found = [(row, scores.indices[cell]) for row, _, cell in _highest(StoredScores(scores, scores), k)]
+    else:
+        floats, found, step = ordered_floats(np.asarray(scores)), [], max(1, _BLOCK // scores.shape[1])
+        for start in range(0, len(floats), step):
+            block = floats[start : start + step]
+            order = _top(block.copy(), k)
+            row, place = np.nonzero(zeros | (np.take_along_axis(block, order, axis=1) != 0))
+            found.append((start + row, order[row, place]))
+    none = np.zeros(0, np.int64)
+    row, label = (np.concatenate(side) for side in zip((none, none), *found, strict=True))
+    return sparse.csr_array((np.ones(len(row), bool), (row, label)), shape=scores.shape)
 
 
 def _top(table: NDArray[np.float64], k: int) -> NDArray[np.int64]:

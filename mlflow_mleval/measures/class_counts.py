@@ -44,8 +44,7 @@ class ClassCounts:
     @property
     def cells(self) -> int:
         """How many numbers JSON takes."""
-        parts = [part.whole.parts[0][0].size for part in (self.scores, self.confidence) if part is not None]
-        return 3 * self.confusion.nnz + 4 * sum(parts)
+        return 3 * self.confusion.nnz + sum(part.cells for part in (self.scores, self.confidence) if part is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts in lists and numbers, for JSON."""

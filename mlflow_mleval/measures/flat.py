@@ -32,6 +32,19 @@ def overlap(true: Any, pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return by_instance, by_label
 
 
+def overlap_apart(
+    true: sparse.csr_array, always: NDArray[np.bool_], difference: sparse.csr_array
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same of predictions given by what is always predicted and the difference from it, see `thresholds.apart`."""
+    shared = true.multiply(difference).tocsr()
+    met = np.bincount(np.repeat(np.arange(true.shape[0]), np.diff(true.indptr)), always[true.indices], true.shape[0])
+    relevant = np.bincount(true.indices, minlength=true.shape[1])
+    n = true.shape[0]
+    by_instance = met + shared.sum(axis=1), always.sum() + difference.sum(axis=1), np.diff(true.indptr)
+    by_label = relevant * always + shared.sum(axis=0), n * always + difference.sum(axis=0), relevant
+    return np.array(by_instance, dtype=np.int64), np.array(by_label, dtype=np.int64)
+
+
 def set_measures(
     shared: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64], conventions: Conventions = "sklearn"
 ) -> dict[str, NDArray[np.float64]]:
@@ -80,15 +93,20 @@ def label_measures(by_label: NDArray[np.int64], conventions: Conventions = "skle
 
 
 def further_label_measures(by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn") -> dict[str, float]:
-    """Weighted precision, recall and F1, macro Jaccard, and Matthews correlations over all cells and as the mean over labels.
+    """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews correlations over cells and labels.
 
     From the counts of `overlap` by label and the number of instances. Weights are numbers of true instances; without any, the
-    weighted measures are NaN. A correlation is 0 where truth or prediction is all one value, as in scikit-learn.
+    weighted measures are NaN. Balanced accuracy is the mean over labels of the mean recall of the instances with and of those
+    without the label, or of one of these recalls where there are no others. A correlation is 0 where truth or prediction is all
+    one value. Both are as in scikit-learn.
     """
     rates, support = set_measures(*by_label, conventions), by_label[2]
     total = int(support.sum())
     found = {f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan for m in ("precision", "recall", "f1")}
     found["macro_jaccard"] = float(rates["accuracy"].mean())
+    there = support > 0, support < n
+    recalls = by_label[0] / np.maximum(support, 1), (n - by_label[1] - support + by_label[0]) / np.maximum(n - support, 1)
+    found["balanced_accuracy"] = float((np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean())
     found["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
     found["micro_matthews"] = float(_matthews(by_label.sum(axis=1, keepdims=True).astype(float), n * by_label.shape[1])[0])
     return found

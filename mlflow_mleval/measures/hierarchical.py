@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.lca import extended_graphs, meet
 from mlflow_mleval.measures.lca_minimal import minimal_graphs
 from mlflow_mleval.measures.set_based import descendant_measures, pattern, rates, set_measures
+from mlflow_mleval.naming import some
 from mlflow_mleval.validation import one_of, same_axes
 
 #: The measures of each family, and the counts that their micro averages need.
@@ -35,7 +36,7 @@ _BLOCK = 1 << 21  # ancestors and pairs of the instances that are looked at toge
 def instance_measures(
     true: Any, pred: Any, h: Hierarchy, *, max_distance: float = 5, lca: str = "extended", lca_max_distance: float | None = None,
     count_root: bool = False, far_pairs: str = "forbid", max_ancestors: float | None = None,
-    measures: Iterable[str] | str | None = None,
+    class_costs: Mapping[Hashable, float] | str | None = None, measures: Iterable[str] | str | None = None,
 ) -> pd.DataFrame:
     """Compare the true and the predicted classes of every instance in a hierarchy.
 
@@ -59,6 +60,9 @@ def instance_measures(
         and ``mgia``.
     max_ancestors : float, optional
         Extend sets by the ancestors up to this distance only, 0 by none. No limit without it.
+    class_costs : mapping of class to float, or "siblings", optional
+        What an error at each class costs in ``h_loss``; 1 without it. With "siblings" the roots share a cost of 1, and the
+        children of a class its cost (Cesa-Bianchi et al. 2006); a class with several parents has a share of each.
     measures : {"set", "pair", "lca"} or iterable of these, optional
         The families to compute; all without it.
 
@@ -68,9 +72,9 @@ def instance_measures(
         ``set``
             h_precision, h_recall, h_f1: |A∩B|/|B|, |A∩B|/|A| and their harmonic mean for the true set A and the predicted
             set B, each with all ancestors. symmetric_difference_loss: |A∪B| − |A∩B|, 0 is best. h_loss (Cesa-Bianchi et
-            al. 2006): the same without the classes all of whose parents are also in only one of the two sets, 0 is best.
-            descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis et al. 2001). exact_match: 1
-            where the true and the predicted set, as given, are equal.
+            al. 2006): the same without the classes all of whose parents are also in only one of the two sets, or what the
+            others cost, 0 is best. descendant_precision, ...: as h_precision, with all descendants instead (Ipeirotis et al.
+            2001). exact_match: 1 where the true and the predicted set, as given, are equal.
         ``pair``
             With the length κ of the shortest path between a true and a predicted class through a common ancestor:
             tree_induced_error (Dekel et al. 2004): κ; NaN unless there is one true and one predicted class. gie: least cost
@@ -111,10 +115,14 @@ def instance_measures(
     if y.shape[0] != p.shape[0]:
         raise ValueError(f"`pred` must hold as many instances as `true`, {y.shape[0]}, got {p.shape[0]}. Pass a set for each.")
 
+    costs = None if class_costs is None else _costs(class_costs, h)
     first, place = distinct_rows(y, p)
     y, p = (renumbered(side[first], h._number, len(h) + 1) for side in (y, p))
     used = np.flatnonzero(np.bincount(np.concatenate([y.indices, p.indices]), minlength=len(h) + 1))
     up, number = h._up.part(h._up.above(np.append(used, 0)))
+    if costs is not None:
+        old, costs = costs, np.empty(len(up.level))
+        costs[number[number >= 0]] = old[number >= 0]
     y, p = (renumbered(side, number, len(up.level)) for side in (y, p))
     above = closure(up)
     known = pattern(above, height + up.tolerance, count_root)
@@ -126,7 +134,7 @@ def instance_measures(
         t, q = y[lo:hi], p[lo:hi]
         columns: dict[str, np.ndarray] = {}
         if "set" in families:
-            columns |= set_measures(up, known, t, q, count_root)
+            columns |= set_measures(up, known, t, q, count_root, costs)
         if "pair" in families or "lca" in families:
             pairs = Pairs.of(t, q, above)
         if "pair" in families:
@@ -162,6 +170,29 @@ def micro(sums: Mapping[str, float]) -> dict[str, float]:
             found |= {f"micro_{name}_{rate}": float(values[f"micro_{name}_{rate}"]) for rate in ("precision", "recall", "f1")}
     if "mgia_bound" in sums:
         found["micro_mgia"] = 1.0 - float(sums["mgia_error"] / sums["mgia_bound"] if sums["mgia_bound"] else 0)
+    return found
+
+
+def _costs(given: Mapping[Hashable, float] | str, h: Hierarchy) -> np.ndarray:
+    """The cost of each class by its number; that of the virtual root is 1."""
+    if not isinstance(given, Mapping):
+        one_of(given, "class_costs", ("siblings",))
+        child = np.repeat(np.arange(len(h) + 1), h._up.count)
+        children = np.bincount(h._up.parent, minlength=len(h) + 1)
+        found = np.ones(len(h) + 1)
+        for level in range(1, int(h._up.level[-1]) + 1):
+            edge = np.flatnonzero(h._up.level[child] == level)
+            parent = h._up.parent[edge]
+            here = np.flatnonzero(h._up.level == level)
+            found[here] = np.bincount(child[edge] - here[0], found[parent] / children[parent], len(here))
+        return found
+    if missing := [name for name in h.nodes if name not in given]:
+        raise ValueError(f"`class_costs` must have a cost for each class, got none for {some(map(repr, missing))}. Add it.")
+    found = np.ones(len(h) + 1)
+    found[h._number] = costs = np.array([given[name] for name in h.nodes], float)
+    if (wrong := np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))).size:
+        name = h.nodes[wrong[0]]
+        raise ValueError(f"`class_costs` must be finite and at least 0, got {given[name]!r} for {name!r}. Correct it.")
     return found
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.flat import Conventions, set_measures
 from mlflow_mleval.measures.label_sums import Sums
-from mlflow_mleval.measures.thresholds import reached
+from mlflow_mleval.measures.thresholds import apart, reached
 
 Array = NDArray[np.float64]
 #: Numerator and denominator of each rate, in true positives, predicted and true instances.
@@ -33,8 +33,11 @@ def label_influences(
     slopes = _slopes(np.sum([part.by_label for part in sums], axis=0), conventions, one_label)
     weights = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     n, n_labels = true.shape
-    if sparse.issparse(true) and sparse.issparse(pred):
+    if sparse.issparse(true) and (sparse.issparse(pred) or (pred is None and sparse.issparse(score))):
+        always, pred = (np.zeros(n_labels, bool), pred) if pred is not None else apart(score, threshold)
         found = true.multiply(pred).tocsr() @ weights[0] + pred @ weights[1] + true @ weights[2]
+        if always.any():
+            found += true @ (weights[0] * always[:, None])  # what the rest adds is the same for all
         return _centred(slopes, np.asarray(found).T)
     found = np.empty((len(slopes), n), np.float32)
     step = max(1, _BLOCK // n_labels)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.registry import ECE_NAME, numbers
 from mlflow_mleval.measures.score_counts import ScoreCounts
 from mlflow_mleval.measures.stored_scores import StoredScores
 
-BINS = 15
-#: The measures that need the counts by score.
-CURVES = frozenset((
+#: The areas under curves.
+AREAS = frozenset((
     "macro_auroc", "weighted_auroc", "micro_auroc", "macro_ap", "weighted_ap", "micro_ap", "auprc_curve", "auprc_mean",
-    "auprc_weighted", f"ece_{BINS}",
+    "auprc_weighted",
 ))  # fmt: skip
+
+
+def need_counts(names: Collection[str]) -> bool:
+    """Whether some of these measures follow from counts by score."""
+    return not AREAS.isdisjoint(names) or bool(numbers(ECE_NAME, names))
 
 
 def score_counts(true: Any, score: Any, rows: NDArray[np.int64] | None = None) -> ScoreCounts:
@@ -40,10 +46,13 @@ def score_counts(true: Any, score: Any, rows: NDArray[np.int64] | None = None) -
     )
 
 
-def curve_measures(counts: ScoreCounts, probable: bool) -> tuple[dict[str, float], dict[str, float]]:
-    """The measures of `CURVES`, and what each can be wrong by; NaN where none is defined.
+def curve_measures(
+    counts: ScoreCounts, probable: bool, asked: Iterable[str] = ()
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The areas, and if scores are probable the calibration errors asked for; and what each can be wrong by.
 
-    Labels without positives are left out of averages, for the ROC curve also those without negatives; weights are positives.
+    NaN where none is defined. Labels without positives are left out of averages, for the ROC curve also those without negatives;
+    weights are positives.
     """
     support = counts.positives()
     found, bounds = {}, {}
@@ -61,8 +70,8 @@ def curve_measures(counts: ScoreCounts, probable: bool) -> tuple[dict[str, float
             for into, column in ((found, values), (bounds, off)):
                 into[key] = float(np.average(column[known], weights=weight)) if known.any() else float("nan")
         found[keys[2]], bounds[keys[2]] = float(micro[0]), float(micro_off[0])
-    if probable:
-        found[f"ece_{BINS}"] = whole.calibration_error(BINS)
+    for bins in numbers(ECE_NAME, asked) if probable else ():
+        found[f"ece_{bins}"], bounds[f"ece_{bins}"] = whole.calibration_error(bins)
     return found, bounds
 
 

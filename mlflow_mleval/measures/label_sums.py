@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -11,20 +12,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mlflow_mleval.measures.all_thresholds import ClassesAbove, ThresholdSums
 from mlflow_mleval.measures.at_k import at_k_measures, dense_hits, parsed, sparse_hits
 from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.digests import added, row_digests, together
-from mlflow_mleval.measures.flat import Conventions, example_measures, overlap
-from mlflow_mleval.measures.label_curves import CURVES, score_counts
+from mlflow_mleval.measures.flat import Conventions, example_measures, overlap, overlap_apart
+from mlflow_mleval.measures.label_curves import need_counts, score_counts
 from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures, sparse_ranking_measures
 from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.measures.score_counts import ScoreCounts
-from mlflow_mleval.measures.stored_scores import StoredScores, without_zeros
-from mlflow_mleval.measures.thresholds import predicted, reached
+from mlflow_mleval.measures.stored_scores import StoredScores, rows_of, without_zeros
+from mlflow_mleval.measures.thresholds import apart, predicted, reached
 from mlflow_mleval.validation import groups
 
 _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay in the cache
 _PROBABLE = frozenset(("log_loss", "brier_score"))
+#: The parts of sums that write themselves.
+_COUNTED = ("classes", "scores", "thresholds")
 _RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
 
 
@@ -47,36 +51,43 @@ class Sums:
     truth: int | None = None  # sum of the digests of the true label sets, which tells data apart; None where it is not known
     classes: ClassCounts | None = None  # of one label of K classes; `wrong` is empty then
     scores: ScoreCounts | None = None  # of each label, where curves were asked for
+    squares: NDArray[np.float64] | None = None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
+    thresholds: ThresholdSums | None = None  # of classes of a hierarchy, where the best threshold was asked for
 
     def __add__(self, other: Sums) -> Sums:
-        errors = None if self.errors is None or other.errors is None else _exact_sum(self.errors, other.errors)
+        def both(name: str, add: Callable[[Any, Any], Any] = operator.add) -> Any:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            return None if mine is None or theirs is None else add(mine, theirs)
+
         ranges = self.score_range, other.score_range
         return Sums(
             n=self.n + other.n, columns=self.columns, counts=self.counts + other.counts,
             totals=_exact_sum(self.totals, other.totals), by_label=self.by_label + other.by_label,
-            wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=errors,
+            wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=both("errors", _exact_sum),
             score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
-            truth=together(self.truth, other.truth), classes=self.classes and self.classes + other.classes,
-            scores=None if self.scores is None or other.scores is None else self.scores + other.scores,
+            truth=together(self.truth, other.truth), classes=both("classes"), scores=both("scores"),
+            squares=both("squares", _exact_sum), thresholds=both("thresholds"),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
         parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
         further = {"truth": None if self.truth is None else f"{self.truth:064x}"}
-        counted = {name: part and part.to_dict() for name, part in (("classes", self.classes), ("scores", self.scores))}
+        counted = {name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]}
         return parts | further | counted
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        kinds = {"counts": np.int64, "totals": float, "by_label": np.int64, "wrong": np.int64, "empty": np.int64, "errors": float}
-        arrays = {name: None if parts[name] is None else np.array(parts[name], kind) for name, kind in kinds.items()}
+        whole, real = ("counts", "by_label", "wrong", "empty"), ("totals", "errors", "squares")
+        kinds = dict.fromkeys(whole, np.int64) | dict.fromkeys(real, float)
+        arrays = {name: None if parts.get(name) is None else np.array(parts[name], kind) for name, kind in kinds.items()}
         span = parts["score_range"]
         own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
         truth, classes = parts.get("truth"), parts.get("classes")  # older versions did not write them
-        own["scores"] = parts.get("scores") and ScoreCounts.from_dict(parts["scores"])
+        for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
+            own[name] = parts.get(name) and kind.from_dict(parts[name])
         own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
         return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
 
@@ -85,6 +96,21 @@ class Sums:
         if kind == "soft":
             return self.errors.sum(axis=0) / self.n
         return np.cumsum(self.wrong[:0:-1])[::-1] / self.n  # the i-th largest error is 1 where at least i labels are wrong
+
+    @property
+    def by_score(self) -> dict[str, NDArray[np.float64]]:
+        """What scores tell of each label, as far as it was asked for: auroc and average_precision, and brier_score."""
+        counts, found = self.scores or (self.classes and self.classes.scores), {}
+        if counts is not None and counts.n_classes == self.by_label.shape[1]:
+            found = {"auroc": counts.auroc()[0]}
+            found |= {} if self.scores is None else {"average_precision": counts.average_precision()[0]}
+        return found if self.squares is None else found | {"brier_score": self.squares.sum(axis=0) / self.n}
+
+    @property
+    def cells(self) -> int:
+        """How many numbers JSON takes, about, beside those of each label."""
+        parts = (self.classes, self.scores, self.thresholds)
+        return sum(part.cells for part in parts if part is not None)
 
     @property
     def reach(self) -> str:
@@ -154,16 +180,16 @@ def sum_rows(
     true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), threshold: Any = 0.5,
     conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
     seconds: Mapping[str, float] | None = None, truth: int | None = None, asked: Collection[str] = (),
-    propensities: Propensities | None = None,
+    propensities: Propensities | None = None, classes: ClassesAbove | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
     Where `pred` is None, labels with ``score >= threshold`` are predicted. `further` are quantities known of each instance that
-    are to be summed too; `asked` are names of measures beside the usual ones. The values are the example-based measures if
-    `flat`, the ranking measures, those asked for, the further quantities, mean and largest error of scores in [0, 1], and the
-    numbers of true and of predicted labels.
+    are to be summed too; `asked` are names of measures beside the usual ones, of which those over all thresholds need `classes`.
+    The values are the example-based measures if `flat`, the ranking measures, those asked for, the further quantities, mean and
+    largest error of scores in [0, 1], and the numbers of true and of predicted labels.
     """
-    all_sparse = sparse.issparse(true) and sparse.issparse(pred) and (score is None or sparse.issparse(score))
+    all_sparse = all(map(sparse.issparse, (m for m in (true, score, pred) if m is not None)))
     t, s, p = (None if m is None else m[rows] if all_sparse or isinstance(rows, slice) else m for m in (true, score, pred))
     find = _of_stored if all_sparse else _of_blocks
     take = None if all_sparse or isinstance(rows, slice) else rows
@@ -194,7 +220,9 @@ def sum_rows(
         score_range=None if score is None else (float(low) + 0.0, float(high) + 0.0),  # -0 is 0
         seconds=seconds or {},
         truth=truth,
-        scores=None if score is None or CURVES.isdisjoint(asked) else score_counts(t, s, take),
+        scores=None if score is None or not need_counts(asked) else score_counts(t, s, take),
+        squares=found.squares if soft and "brier_score" in asked else None,
+        thresholds=classes.sums(t if take is None else t[take], s if take is None else s[take]) if soft and classes else None,
     )
     if soft:
         values |= {"soft_hamming_loss": found.ends[0], "soft_subset_loss": found.ends[1]}
@@ -213,6 +241,7 @@ class _Found:
     ends: NDArray[np.float64]  # (2, n): mean and largest error
     errors: NDArray[np.float64]  # (2, K): sums of the largest, the second largest, …, value and rounding error
     span: tuple[float, float]
+    squares: NDArray[np.float64]  # (2, K): of the errors of each label, value and rounding error
 
 
 def _of_blocks(
@@ -223,7 +252,8 @@ def _of_blocks(
     n_labels = true.shape[1]
     n = true.shape[0] if rows is None else len(rows)
     by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
-    ranking, ends, errors = np.empty((4, n)), np.empty((2, n)), np.zeros((2, n_labels))
+    ranking, ends = np.empty((4, n)), np.empty((2, n))
+    errors, squares = np.zeros((2, n_labels)), np.zeros((2, n_labels))
     hits, losses = np.empty((n, k), np.int64), np.empty((2, n))
     low, high = np.inf, -np.inf
     step = max(1, _BLOCK // n_labels)
@@ -240,14 +270,18 @@ def _of_blocks(
             if low >= 0 and high <= 1:
                 e = np.abs(np.subtract(s, t, dtype=float))
                 if probable:
-                    losses[:, at] = -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1), (e**2).mean(axis=1)
+                    squared = e**2
+                    losses[:, at] = -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1), squared.mean(axis=1)
+                    squares = _exact_sum(squares, column_sums(squared))
                 e.sort(axis=1)
                 errors = _exact_sum(errors, column_sums(e))
                 ends[:, at] = e.mean(axis=1), e[:, -1]
         by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
         by_label += counted
-    return _Found(by_instance, by_label, dict(zip(_RANKING, ranking, strict=True)), hits,
-                  dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high))  # fmt: skip
+    return _Found(
+        by_instance, by_label, dict(zip(_RANKING, ranking, strict=True)), hits,
+        dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high), squares,
+    )  # fmt: skip
 
 
 def _of_stored(
@@ -255,41 +289,45 @@ def _of_stored(
 ) -> _Found:
     """The stored entries of CSR alone, whatever the number of labels."""
     n, n_labels = true.shape
-    counted = overlap(true, pred)
+    counted = overlap(true, pred) if pred is not None else overlap_apart(true, *apart(score, threshold))
     if score is None:
         none = np.empty(0)
-        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf))
+        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none)
     data = score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
     span = data.min(), data.max()
     stored = StoredScores(true, ordered_floats(score))
     ranking = sparse_ranking_measures(stored, conventions)
     hits = sparse_hits(stored, k) if k else np.empty((n, 0), np.int64)
-    ends, errors, losses = np.zeros((2, n)), np.zeros((2, n_labels)), {}
+    ends, errors, squares, losses = np.zeros((2, n)), np.zeros((2, n_labels)), np.zeros((2, n_labels)), {}
     if span[0] >= 0 and span[1] <= 1:
         stored = StoredScores(true, score)
-        missed = stored.missed_counts
-        ends[:] = missed, missed > 0
+        missed, row = stored.missed_counts, rows_of(score)
+        off = np.abs(score.data - stored.relevant.astype(float))
+        squared = off**2
+        # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
+        ends[:] = missed + np.bincount(row, off, n), missed > 0
         least = np.bincount(missed)[:0:-1].cumsum()[::-1]  # instances with at least 1, 2, … errors of 1
         errors[0, : len(least)] = least
         if probable:
             low, high = _clip(score.dtype)
             wrong = np.log(1 - high), np.log(1 - low)
-            losses = {"log_loss": -missed * wrong[0] - (stored.zeros - missed) * wrong[1], "brier_score": missed.astype(float)}
-        for at_rows, table, at, there in stored.tables():
-            e = np.where(there, np.abs(np.subtract(table, stored.relevant[at], dtype=float)), 0)
-            if probable:
-                losses["log_loss"][at_rows] -= np.where(there, np.log(1 - np.clip(e, low, high)), 0).sum(axis=1)
-                losses["brier_score"][at_rows] += (e**2).sum(axis=1)
+            none = -missed * wrong[0] - (stored.zeros - missed) * wrong[1]
+            losses["log_loss"] = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
+            losses["brier_score"] = missed + np.bincount(row, squared, n)
+            squares[0] = np.bincount(stored.missed[1], minlength=n_labels)
+            part = group_sums(score.indices.astype(np.int64), squared)
+            squares[:, : part.shape[1]] = _exact_sum(squares[:, : part.shape[1]], part)
+        for at_rows, _, at, there in stored.tables():
+            e = np.where(there, off[at], 0)
             e.sort(axis=1)
             e = e[:, ::-1]
-            ends[0, at_rows] += e.sum(axis=1)
             ends[1, at_rows] = np.maximum(ends[1, at_rows], e[:, 0])
             shift = missed[at_rows, None] + np.arange(e.shape[1])
             sums = group_sums(shift[there], e[there])
             errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
         ends[0] /= n_labels
         losses = {name: column / n_labels for name, column in losses.items()}
-    return _Found(*counted, ranking, hits, losses, ends, errors, (float(span[0]), float(span[1])))
+    return _Found(*counted, ranking, hits, losses, ends, errors, (float(span[0]), float(span[1])), squares)
 
 
 def _clip(kind: np.dtype) -> tuple[float, float]:
@@ -299,15 +337,13 @@ def _clip(kind: np.dtype) -> tuple[float, float]:
 
 
 def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, Any, Any]:
-    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold if 0 does not."""
+    """Checked matrices, where scores are sparse as CSR, with the labels that reach the threshold unless that is 0 or below."""
     if not sparse.issparse(score):
         return true, score, pred
     score = without_zeros(score)
-    if pred is None:
-        if np.min(threshold) <= 0:
-            return true, score, None  # what is not stored is predicted
+    if pred is None and np.min(threshold) > 0:
         pred = predicted(score, threshold)
-    return sparse.csr_array(true), score, sparse.csr_array(pred)
+    return sparse.csr_array(true), score, None if pred is None else sparse.csr_array(pred)
 
 
 def sum_folds(

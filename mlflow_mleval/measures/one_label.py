@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.class_vectors import ClassVectors
 from mlflow_mleval.measures.flat import set_measures
 from mlflow_mleval.measures.label_sums import Sums, known_sums
+from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ScoreCounts
 
-#: The k of top-k accuracy, and the bins of the calibration error.
-TOP, BINS = 5, 15
 _BLOCK = 1 << 18  # cells of scores that are ranked at a time
 #: What the scores give by instance; NaN where they are no probabilities.
 _PROBABILITIES = ("log_loss", "brier_score")
@@ -78,10 +77,11 @@ def _ranks(true: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.in
     return found
 
 
-def one_label_measures(sums: Sums) -> dict[str, float]:
+def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
     """The measures that follow from the sums and are no means over instances; NaN where one is not defined.
 
-    As in scikit-learn, averages are over the classes that are true or predicted somewhere, balanced accuracy over the true ones.
+    `asked` are names beside the usual ones: other k of top-k accuracy, other numbers of bins. As in scikit-learn, averages are
+    over the classes that are true or predicted somewhere, balanced accuracy over the true ones.
     """
     tp, predicted, true = sums.by_label
     rates = set_measures(tp, predicted, true)
@@ -92,8 +92,9 @@ def one_label_measures(sums: Sums) -> dict[str, float]:
         found[f"weighted_{name}"] = float(rates[name] @ true / sums.n)
     found |= _beyond_chance(tp, predicted, true)
     counts = sums.classes
-    if counts.ranks is not None and len(true) > TOP:
-        found[f"top_k_accuracy_{TOP}"] = float(counts.ranks[:TOP].sum() / sums.n)
+    if counts.ranks is not None:
+        tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
+        found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.n) for k in tops}
     if counts.scores is not None:
         areas, _ = counts.scores.auroc()
         known = ~np.isnan(areas)
@@ -102,7 +103,17 @@ def one_label_measures(sums: Sums) -> dict[str, float]:
             found["macro_auroc"] = float(areas[known].mean())
             found["weighted_auroc"] = float(np.average(areas[known], weights=weights))
     if counts.confidence is not None:
-        found[f"ece_{BINS}"] = counts.confidence.calibration_error(BINS)
+        found |= {f"ece_{b}": counts.confidence.calibration_error(b)[0] for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))}
+    return found
+
+
+def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
+    """What the measures can be wrong by that follow from scores on a grid."""
+    counts, found = sums.classes, {}
+    if counts.scores is not None:
+        found |= dict.fromkeys(("macro_auroc", "weighted_auroc"), float(np.nan_to_num(counts.scores.auroc()[1]).max()))
+    if counts.confidence is not None:
+        found |= {f"ece_{b}": counts.confidence.calibration_error(b)[1] for b in numbers(ECE_NAME, (f"ece_{BINS}", *asked))}
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mlflow_mleval.validation import binary_matrix
 
@@ -25,6 +26,8 @@ class Propensities:
         Jain et al. fit .5 and .4 for Wikipedia, .6 and 2.6 for Amazon; .55 and 1.5 are for the rest.
     digest : str
         SHA-256 of N, of N_l and of a and b: values under other propensities do not compare.
+    labels : csr_array of bool, shape (M, K)
+        The training labels themselves, of which classes of a hierarchy take their information.
 
     >>> Propensities.of([[1, 0], [1, 0], [1, 1]]).weights.round(3)
     array([1.071, 1.099])
@@ -34,6 +37,7 @@ class Propensities:
     a: float
     b: float
     digest: str
+    labels: sparse.csr_array = field(repr=False)
 
     @classmethod
     def of(cls, train_labels: Any, a: float = 0.55, b: float = 1.5) -> Propensities:
@@ -47,4 +51,5 @@ class Propensities:
         n = labels.shape[0]
         scale = (log(n) - 1) * (b + 1) ** a
         text = f"{n} {float(a)!r} {float(b)!r} ".encode() + counts.astype("<i8").tobytes()
-        return cls(1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest())
+        known = sparse.csr_array(labels, dtype=bool)
+        return cls(1 + scale * (counts + b) ** -a, float(a), float(b), sha256(text).hexdigest(), known)

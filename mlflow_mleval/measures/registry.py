@@ -7,15 +7,22 @@ user declares one; a direction is never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mlflow_mleval.naming import count
+
 INF = float("inf")
+#: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
+TOP, BINS = 5, 15
 #: Of more labels than this, measures at k are computed unasked: nobody reads label sets there.
 MANY_LABELS = 1000
 LEVEL_NAME = re.compile(r"level_([1-9][0-9]{0,3})_(precision|recall|f1)")
 AT_K_NAME = re.compile(r"(precision|recall|ndcg|psp|psndcg)_at_([1-9][0-9]{0,5})")
+TOP_NAME = re.compile(r"top_k_accuracy_([1-9][0-9]{0,5})")
+ECE_NAME = re.compile(r"ece_([1-9][0-9]{0,4})")
+DISTANCE_NAME = re.compile(r"distance_at_([1-9][0-9]{0,5})")
 Direction = Literal["min", "max"]
 
 #: What is predicted of an instance: a set of labels, one label of several classes, or a set of classes of a hierarchy.
@@ -61,11 +68,11 @@ _CLASSES = "averages are over the classes that are true or predicted somewhere; 
 
 #: Source and definition of measures whose names carry k.
 _AT_K = {
-    "precision": ("Jain et al. 2016", "mean share of the {k} labels with the highest scores that are true"),
-    "recall": ("Jain et al. 2016", "mean share of the true labels that are among the {k} with the highest scores"),
-    "ndcg": ("Järvelin & Kekäläinen 2002", "mean discounted gain of the {k} labels with the highest scores, of the best"),
-    "psp": ("Jain et al. 2016", "precision at {k} with true labels weighted by 1 / propensity, of the best"),
-    "psndcg": ("Jain et al. 2016", "nDCG at {k} with true labels weighted by 1 / propensity, of the best"),
+    "precision": ("Jain et al. 2016", "true labels among the {k} with the highest scores, divided by {k}, averaged"),
+    "recall": ("Jain et al. 2016", "true labels among the {k} with the highest scores, divided by all true ones, averaged"),
+    "ndcg": ("Järvelin & Kekäläinen 2002", "discounted gain at {k} as a share of the best possible, averaged"),
+    "psp": ("Jain et al. 2016", "precision at {k}, true labels weighing 1 / propensity, as a share of the best possible"),
+    "psndcg": ("Jain et al. 2016", "nDCG at {k}, true labels weighing 1 / propensity, as a share of the best possible"),
 }
 
 
@@ -82,15 +89,43 @@ def _at_level(name: str, level: int) -> Measure:
     return Measure(f"level_{level}_{name}", "max", (0, 1), "hierarchical-level", KOSMOPOULOS, text, _ALL, settled, _ALL)
 
 
+def _top_k(k: int) -> Measure:
+    text = f"share of instances whose class is among the {k} with the highest scores"
+    settled = "of equal scores the first class comes first; absent with as many classes as k or fewer"
+    return Measure(f"top_k_accuracy_{k}", "max", (0, 1), "at-k", "Sokolova & Lapalme 2009", text, (ONE_LABEL,), settled,
+                   () if k == TOP else (ONE_LABEL,))  # fmt: skip
+
+
+def _calibration(bins: int) -> Measure:
+    text = f"calibration error of the highest probability, over {count(bins, 'bin')} of equal numbers"
+    settled = "of label sets over all label cells; equal probabilities stay in one bin"
+    return Measure(f"ece_{bins}", "min", (0, 1), "probability", "Naeini et al. 2015", text, _FLAT, settled,
+                   (LABEL_SETS,) if bins == BINS else _FLAT)  # fmt: skip
+
+
+def _distance_at(k: int) -> Measure:
+    text = f"mean shortest path between a true class and one of the {k} with the highest scores"
+    settled = "paths run through common ancestors; of equal scores the first comes first; of label sets a score of 0 is none"
+    return Measure(f"distance_at_{k}", "min", (0, INF), "hierarchical-pair", "Deng et al. 2010", text, _FLAT, settled, _FLAT)
+
+
+#: Measures by the form of their names, and what makes them of the groups of the form.
+_FORMS: Mapping[re.Pattern[str], Callable[..., Measure]] = {
+    AT_K_NAME: lambda name, k: _at_k(name, int(k)),
+    LEVEL_NAME: lambda level, name: _at_level(name, int(level)),
+    TOP_NAME: lambda k: _top_k(int(k)),
+    ECE_NAME: lambda bins: _calibration(int(bins)),
+    DISTANCE_NAME: lambda k: _distance_at(int(k)),
+}
+
+
 class _Registry(dict[str, Measure]):
-    """Measures by name; those at any k and of any level are known, and the usual ones listed."""
+    """Measures by name; those with any number in their name are known, and the usual ones listed."""
 
     def __missing__(self, name: object) -> Measure:
-        if isinstance(name, str):
-            if found := AT_K_NAME.fullmatch(name):
-                return _at_k(found[1], int(found[2]))
-            if found := LEVEL_NAME.fullmatch(name):
-                return _at_level(found[2], int(found[1]))
+        for form, make in _FORMS.items():
+            if isinstance(name, str) and (found := form.fullmatch(name)):
+                return make(*found.groups())
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
@@ -101,6 +136,15 @@ class _Registry(dict[str, Measure]):
             return self[name]
         except KeyError:
             return default
+
+
+def numbers(form: re.Pattern[str], names: Iterable[str]) -> list[int]:
+    """The numbers in the names of this form, each once.
+
+    >>> numbers(ECE_NAME, ["ece_15", "f1", "ece_10", "ece_15"])
+    [15, 10]
+    """
+    return list(dict.fromkeys(int(found[1]) for found in map(form.fullmatch, names) if found))
 
 
 MEASURES: Mapping[str, Measure] = _Registry({
@@ -149,16 +193,14 @@ MEASURES: Mapping[str, Measure] = _Registry({
         ], _FLAT, "of label sets, each label is a class", (LABEL_SETS,)),
         *_measures("one-label", "Brodersen et al. 2010", [
             ("balanced_accuracy", "max", 0, 1, "mean over the classes that occur of each class's recall"),
-        ], (ONE_LABEL,), "not adjusted for chance"),
+        ], _FLAT, "not adjusted for chance; of label sets the mean over labels, each of two classes", (LABEL_SETS,)),
         *_measures("one-label", "Gorodkin 2004", [
             ("matthews", "max", -1, 1, "correlation of true and predicted classes"),
         ], (ONE_LABEL,), "0 where all true or all predicted classes are one"),
         *_measures("one-label", "Cohen 1960", [
             ("kappa", "max", -1, 1, "agreement of true and predicted classes beyond chance"),
         ], (ONE_LABEL,), "absent where all true and all predicted classes are one"),
-        *_measures("at-k", "Sokolova & Lapalme 2009", [
-            ("top_k_accuracy_5", "max", 0, 1, "share of instances whose class is among the five with the highest scores"),
-        ], (ONE_LABEL,), "of equal scores the first class comes first; absent with five classes or fewer"),
+        _top_k(TOP),
         *_measures("probability", "Good 1952", [
             ("log_loss", "min", 0, INF, "mean of −log of the probability of the truth, of one label of the true class"),
         ], _FLAT, "of label sets the mean over label cells; probabilities are clipped to the epsilon of their type, as in "
@@ -167,9 +209,7 @@ MEASURES: Mapping[str, Measure] = _Registry({
             ("brier_score", "min", 0, 1, "mean squared difference of probability and truth"),
         ], _FLAT, "the mean over classes or labels, too: with more than two classes scikit-learn's score is C times as large",
         (LABEL_SETS,)),
-        *_measures("probability", "Naeini et al. 2015", [
-            ("ece_15", "min", 0, 1, "calibration error of the highest probability, over 15 bins of equal numbers"),
-        ], _FLAT, "of label sets over all label cells; equal probabilities stay in one bin", (LABEL_SETS,)),
+        _calibration(BINS),
         *_measures("curve", "Fawcett 2006", [
             ("macro_auroc", "max", 0, 1, "mean over classes of the area under the ROC curve of one class against the rest"),
             ("weighted_auroc", "max", 0, 1, "the same, weighted by the instances of each class"),
@@ -201,7 +241,7 @@ MEASURES: Mapping[str, Measure] = _Registry({
             ("h_recall", "max", 0, 1, "recall of the class sets extended by their ancestors"),
             ("h_f1", "max", 0, 1, "harmonic mean of h_precision and h_recall of an instance, averaged"),
             ("symmetric_difference_loss", "min", 0, INF, "classes in only one of the two extended sets"),
-            ("h_loss", "min", 0, INF, "symmetric difference without errors below a class that is already wrong"),
+            ("h_loss", "min", 0, INF, "symmetric difference, or class_costs of it, without errors below a wrong class"),
             ("descendant_precision", "max", 0, 1, "precision of the class sets extended by their descendants"),
             ("descendant_recall", "max", 0, 1, "recall of the class sets extended by their descendants"),
             ("descendant_f1", "max", 0, 1, "harmonic mean of the two, averaged"),
@@ -228,11 +268,18 @@ MEASURES: Mapping[str, Measure] = _Registry({
             ("micro_lca_recall", "max", 0, 1, "lca_recall of graph sizes summed over instances"),
             ("micro_lca_f1", "max", 0, 1, "lca_f1 of graph sizes summed over instances"),
         ], _ALL),
+        _distance_at(TOP),
         *(_at_level(name, 2) for name in ("precision", "recall", "f1")),
         *_measures("hierarchical-level", KOSMOPOULOS, [
             ("violation_rate", "min", 0, 1, "share of instances whose predicted set lacks an ancestor of one of its classes"),
             ("missing_ancestors", "min", 0, INF, "mean number of ancestors that predicted sets lack"),
         ], _ALL, "of the predicted sets as given", _ALL),
+        *_measures("hierarchical-threshold", "Clark & Radivojac 2013", [
+            ("f_max", "max", 0, 1, "largest harmonic mean of mean precision and mean recall over all thresholds on the scores"),
+            ("s_min", "min", 0, INF, "least root of the squared missing and the squared wrong information, over all thresholds"),
+        ], (LABEL_SETS,), "classes have the highest score below them, and roots count; precision is the mean over instances with "
+        "a predicted class, recall over those with a true one; a score of 0 predicts nothing; information is −log2 of the share "
+        "of the training instances with all parents of a class that have it, at least one of them", (LABEL_SETS,)),
         *_measures("cost", "measured by the caller", [
             ("fit_time", "min", 0, INF, "seconds to fit"),
             ("predict_time", "min", 0, INF, "seconds to predict"),
@@ -256,7 +303,7 @@ SETS: Mapping[str, tuple[str, ...]] = {
         "log_loss", "brier_score", "ece_15",
         *(f"{average}_{area}" for area in ("auroc", "ap") for average in ("macro", "weighted", "micro")),
     ),
-    "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "violation_rate"),
+    "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "f_max", "s_min", "violation_rate"),
     "single_label": tuple(m.name for m in MEASURES.values() if ONE_LABEL in m.kinds and CLASS_SETS not in m.kinds),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
     "one-label": ("top1_accuracy", "balanced_accuracy", "macro_f1", "matthews", "log_loss", "macro_auroc"),

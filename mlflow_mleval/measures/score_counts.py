@@ -7,7 +7,7 @@ are put on a fixed grid, the same for all data; what a measure can be wrong by i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,22 +16,71 @@ from numpy.typing import ArrayLike, NDArray
 
 #: Different scores, of all classes together, up to which the counts are exact; and the steps of the grid beyond.
 EXACT, STEPS = 1 << 20, 1 << 16
-#: Number of the class, score (or step of the grid), positives, negatives: one row for each score of a class, in this order.
-_Rows = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+#: Number of the class, score (or step of the grid), and what is counted, in the order of class and score.
+_Rows = tuple[NDArray[Any], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreCounts:
-    """Positives and negatives by score for one or several classes; those of disjoint instances add up with ``+``.
+class ScoreRows:
+    """What is counted by score for one or several classes, in whole numbers; that of disjoint instances adds up with ``+``."""
+
+    n_classes: int
+    parts: tuple[_Rows, ...]  # each of them at most half as long as the one before: joining many batches costs n log n
+    on_grid: bool = False
+
+    @property
+    def most(self) -> int:
+        """Different scores up to which the counts are exact."""
+        return EXACT
+
+    def __add__(self, other: ScoreRows) -> ScoreRows:
+        on_grid = self.on_grid or other.on_grid
+        sides = [part for side in (self, other) for part in (side._gridded_parts if on_grid else side.parts)]
+        parts = sorted(sides, key=lambda part: -len(part[0]))
+        while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
+            parts[-2:] = [_joined(parts[-2:])]
+        found = replace(self, parts=tuple(parts), on_grid=on_grid)
+        return found if on_grid or max(len(part[0]) for part in parts) <= self.most else found._on_grid()
+
+    @property
+    def _gridded_parts(self) -> tuple[_Rows, ...]:
+        return self.parts if self.on_grid else tuple(map(_gridded, self.parts))
+
+    def _on_grid(self) -> ScoreRows:
+        return replace(self, parts=(_joined(self._gridded_parts),), on_grid=True)
+
+    @cached_property
+    def whole(self) -> Any:
+        """The same in one part, on the grid if there are too many scores."""
+        found = replace(self, parts=(_joined(self.parts),))
+        return found if found.on_grid or len(found.parts[0][0]) <= self.most else found._on_grid()
+
+    @property
+    def cells(self) -> int:
+        """How many numbers JSON takes."""
+        rows = self.whole.parts[0]
+        return len(rows) * len(rows[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts in lists and numbers, for JSON."""
+        rows = [column.tolist() for column in self.whole.parts[0]]
+        return {**{f.name: getattr(self.whole, f.name) for f in fields(self) if f.name != "parts"}, "rows": rows}
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any]) -> Any:
+        """The counts that `to_dict` wrote."""
+        rows = tuple(np.array(column, float if i == 1 else np.int64) for i, column in enumerate(parts["rows"]))
+        return cls(parts=(rows,), **{name: value for name, value in parts.items() if name != "rows"})
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCounts(ScoreRows):
+    """Positives and negatives by score for one or several classes.
 
     >>> counts = ScoreCounts.of([[0.2], [0.9], [0.9]], [[False], [True], [False]])
     >>> (counts + counts).auroc()[0]
     array([0.75])
     """
-
-    n_classes: int
-    parts: tuple[_Rows, ...]  # each of them at most half as long as the one before: joining many batches costs n log n
-    on_grid: bool = False
 
     @classmethod
     def of(cls, scores: ArrayLike, positive: ArrayLike) -> ScoreCounts:
@@ -55,28 +104,6 @@ class ScoreCounts:
         rows = _joined([(classes, scores + 0.0, positives, negatives)])
         on_grid = len(rows[0]) > EXACT
         return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
-
-    def __add__(self, other: ScoreCounts) -> ScoreCounts:
-        on_grid = self.on_grid or other.on_grid
-        sides = [part for side in (self, other) for part in (side._gridded_parts if on_grid else side.parts)]
-        parts = sorted(sides, key=lambda part: -len(part[0]))
-        while len(parts) > 1 and 2 * len(parts[-1][0]) > len(parts[-2][0]):
-            parts[-2:] = [_joined(parts[-2:])]
-        found = ScoreCounts(self.n_classes, tuple(parts), on_grid)
-        return found if on_grid or max(len(part[0]) for part in parts) <= EXACT else found._on_grid()
-
-    @property
-    def _gridded_parts(self) -> tuple[_Rows, ...]:
-        return self.parts if self.on_grid else tuple(map(_gridded, self.parts))
-
-    def _on_grid(self) -> ScoreCounts:
-        return ScoreCounts(self.n_classes, (_joined(self._gridded_parts),), True)
-
-    @cached_property
-    def whole(self) -> ScoreCounts:
-        """The same in one part, on the grid if there are too many scores."""
-        found = ScoreCounts(self.n_classes, (_joined(self.parts),), self.on_grid)
-        return found if found.on_grid or len(found.parts[0][0]) <= EXACT else found._on_grid()
 
     def pooled(self) -> ScoreCounts:
         """The counts of all classes as of one."""
@@ -133,29 +160,34 @@ class ScoreCounts:
             bounds[known] = off[known] / total[known]
         return found, bounds
 
-    def calibration_error(self, bins: int) -> float:
-        """Mean distance of the share of positives from the mean score, over bins of equal numbers; of one class of probabilities.
+    def bins(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Instances, positives and the sum of scores of each of so many bins of equal numbers; of one class of probabilities.
 
-        Equal scores stay together in the bin of their middle, so that the order of instances leaves no trace. Each bin weighs by
-        its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen & O'Connor 2015).
+        Equal scores stay together in the bin of their middle, so that the order of instances leaves no trace.
         """
         _, score, pos, neg = self.whole.parts[0]
         n = pos + neg
-        at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * bins, bins - 1).astype(int)
-        gap = np.bincount(at, pos - n * (_ungridded(score) if self.whole.on_grid else score), bins)
-        return float(np.abs(gap).sum() / n.sum())
+        at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * number, number - 1).astype(int)
+        score = np.clip(_ungridded(score + 0.5), 0, 1) if self.whole.on_grid else score
+        size, positives = (np.bincount(at, side, number).astype(np.int64) for side in (n, pos))
+        return size, positives, np.bincount(at, n * score, number)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The counts in lists and numbers, for JSON."""
-        rows = [column.tolist() for column in self.whole.parts[0]]
-        return {"n_classes": self.n_classes, "on_grid": self.whole.on_grid, "rows": rows}
+    def calibration_error(self, bins: int) -> tuple[float, float]:
+        """Mean distance of the share of positives from the mean score over bins, and what it can be wrong by.
 
-    @classmethod
-    def from_dict(cls, parts: Mapping[str, Any]) -> ScoreCounts:
-        """The counts that `to_dict` wrote."""
-        kinds = (np.int64, np.float64, np.int64, np.int64)
-        rows = tuple(np.array(column, kind) for column, kind in zip(parts["rows"], kinds, strict=True))
-        return cls(parts["n_classes"], (rows,), parts["on_grid"])
+        Each bin weighs by its instances (Naeini et al. 2015, with the bins of equal mass of Nguyen & O'Connor 2015).
+        """
+        _, positives, total = self.bins(bins)
+        _, score, pos, neg = self.whole.parts[0]
+        n = pos + neg
+        error = float(np.abs(positives - total).sum() / n.sum())
+        if not self.whole.on_grid:
+            return error, 0.0
+        # Scores lie up to half a step from the middle, and a step where a bin ends may belong to both, in any order.
+        ends = np.cumsum(n) / n.sum() * bins
+        torn = np.ceil(ends) - 1 > np.floor(ends - n / n.sum() * bins)
+        low, high = (np.clip(_ungridded(score + side), 0, 1) for side in (0, 1))
+        return error, float(1 / STEPS + 2 * (pos * (1 - low) + neg * high)[torn].sum() / n.sum())
 
 
 def _by_class(classes: NDArray[np.int64], values: NDArray[Any], n_classes: int) -> NDArray[Any]:
@@ -173,21 +205,23 @@ def _joined(parts: Sequence[_Rows]) -> _Rows:
     """The rows of all in order, those of the same class and score as one."""
     if not sum(len(part[0]) for part in parts):
         return parts[0]
-    classes, scores, pos, neg = (np.concatenate(column) for column in zip(*parts, strict=True))
+    classes, scores, *counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((scores, classes))
     classes, scores = classes[order], scores[order]
     first = np.flatnonzero(np.append(True, (np.diff(classes) != 0) | (np.diff(scores) != 0)))
-    return classes[first], scores[first], np.add.reduceat(pos[order], first), np.add.reduceat(neg[order], first)
+    return classes[first], scores[first], *(np.add.reduceat(column[order], first) for column in counts)
 
 
 def _gridded(rows: _Rows) -> _Rows:
     """The rows on the grid: half of its steps are even ones over [0, 1], a quarter each lies below and above."""
-    classes, s, pos, neg = rows
+    classes, s, *counts = rows
     with np.errstate(divide="ignore"):
         place = np.where(s < 0, 0.25 / (1 - np.minimum(s, 0)), np.where(s > 1, 1 - 0.25 / np.maximum(s, 1), 0.25 + 0.5 * s))
-    return _joined([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), pos, neg)])
+    return _joined([(classes, np.minimum(np.floor(place * STEPS), STEPS - 1), *counts)])
 
 
 def _ungridded(step: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The middle of a step over [0, 1]."""
-    return np.clip(((step + 0.5) / STEPS - 0.25) * 2, 0, 1)
+    """The score at a place on the grid, infinite at its ends."""
+    place = step / STEPS
+    with np.errstate(divide="ignore"):
+        return np.where(place < 0.25, 1 - 0.25 / place, np.where(place > 0.75, 0.25 / (1 - place), 2 * place - 0.5))

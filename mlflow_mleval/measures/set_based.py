@@ -36,18 +36,19 @@ def pattern(above: sparse.csr_array, height: float = np.inf, count_root: bool = 
 
 
 def set_measures(
-    up: Parents, known: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, count_root: bool
+    up: Parents, known: sparse.csr_array, true: sparse.csr_array, pred: sparse.csr_array, count_root: bool,
+    costs: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Set measures of the classes extended by their ancestors: those `known`, a pattern of the hierarchy's closure.
 
-    With `count_root` the virtual root, number 0, counts where it is among them.
+    With `count_root` the virtual root, number 0, counts where it is among them. `costs` of the classes are for h_loss.
     """
     common = np.diff(true.multiply(pred).indptr)
     exact = (common == np.diff(true.indptr)) & (common == np.diff(pred.indptr))
     sides = true @ known, pred @ known
     sizes = [np.diff(side.indptr) for side in sides]
     rows, width = sides[0].shape
-    both, loss = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    both, loss = np.zeros(rows, np.int64), np.zeros(rows)
     table = np.zeros(max(min(_TABLE, rows * width), width), bool)
     for lo, hi in stretches(np.full(rows, width), _TABLE):
         row = [np.repeat(np.arange(hi - lo), size[lo:hi]) for size in sizes]
@@ -60,7 +61,7 @@ def set_measures(
             hit = table[cell[own]]
             if own == 0:
                 both[lo:hi] = np.bincount(row[own][hit], minlength=hi - lo)
-            loss[lo:hi] += _first_errors(up, row[own][~hit], node[own][~hit], table, width, hi - lo)
+            loss[lo:hi] += _first_errors(up, row[own][~hit], node[own][~hit], table, width, hi - lo, costs)
             table[cell[other]] = table[: (hi - lo) * width : width] = False
     if not count_root and known.indptr[1]:  # the virtual root is in every set but the empty ones, and was taken for shared by all
         both -= sizes[0] > 0
@@ -72,18 +73,21 @@ def set_measures(
     }
 
 
-def _first_errors(up: Parents, row: np.ndarray, node: np.ndarray, table: np.ndarray, width: int, rows: int) -> np.ndarray:
-    """How many of these classes of each row have no parents, or one that is marked in the table."""
-    found = np.zeros(rows, np.int64)
+def _first_errors(
+    up: Parents, row: np.ndarray, node: np.ndarray, table: np.ndarray, width: int, rows: int, costs: np.ndarray | None
+) -> np.ndarray:
+    """How many of these classes of each row have no parents, or one that is marked in the table; or what these cost."""
+    counts = np.zeros(len(row), bool)
+    place = np.arange(len(row))
     edge, end = up.start[node], up.start[node + 1]
     good = edge == end
-    while len(row):
-        found += np.bincount(row[good], minlength=rows)
+    while len(place):
+        counts[place[good]] = True
         more = ~good & (edge < end)
-        row, edge, end = row[more], edge[more], end[more]
-        good = table[row * width + up.parent[edge]]
+        place, edge, end = place[more], edge[more], end[more]
+        good = table[row[place] * width + up.parent[edge]]
         edge = edge + 1
-    return found
+    return np.bincount(row[counts], None if costs is None else costs[node[counts]], minlength=rows)
 
 
 def descendant_measures(

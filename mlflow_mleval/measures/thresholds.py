@@ -30,8 +30,24 @@ def reached(scores: NDArray[Any], threshold: Any) -> NDArray[np.bool_]:
     span = np.iinfo(scores.dtype)
     known = cut.ravel().tolist()  # Python compares a float with an integer exactly
     whole = [span.max if t > span.max else span.min if t < span.min else ceil(t) for t in known]
-    possible = np.reshape([t <= span.max for t in known], cut.shape)
+    possible = np.array([t <= span.max for t in known], bool).reshape(cut.shape)
     return (scores >= np.array(whole, scores.dtype).reshape(cut.shape)) & possible
+
+
+def apart(scores: sparse.csr_array, threshold: Any) -> tuple[NDArray[np.bool_], sparse.csr_array]:
+    """The labels that a score of 0 predicts, shape (K,), and where stored scores differ from that: 1 predicted, -1 not, else 0.
+
+    The CSR has no entries given twice; what it does not store is never looked at, whatever the threshold.
+
+    >>> always, difference = apart(sparse.csr_array([[0.5, -0.5, 0.0]]), [0.4, 0.0, 0.0])
+    >>> always.tolist(), difference.toarray().tolist()
+    ([False, True, True], [[1, -1, 0]])
+    """
+    cut = np.broadcast_to(np.asarray(threshold, float), scores.shape[1:])
+    always = reached(np.zeros(scores.shape[1], scores.dtype), cut)
+    high = reached(scores.data, cut[scores.indices])
+    difference = high.astype(np.int8) - always[scores.indices].astype(np.int8)
+    return always, sparse.csr_array((difference, scores.indices, scores.indptr), shape=scores.shape)
 
 
 def predicted(scores: Any, threshold: Any) -> sparse.csr_array:

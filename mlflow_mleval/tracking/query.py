@@ -413,13 +413,13 @@ def _check_comparable(results: Sequence[Result]) -> None:
 
 
 def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:
-    """Refuse propensity-scored measures of one dataset under different propensities."""
+    """Refuse measures of one dataset that weigh labels by different training labels."""
     digests = {(r.dataset, r.propensities): r for r in results if r.propensities}
     mixed = [d for d, n in Counter(d for d, _ in digests).items() if n > 1]
-    if mixed and (scored := [m for m in used if m in MEASURES and m.startswith("ps")]):
+    if mixed and (scored := [m for m in used if m in MEASURES and m.startswith(("ps", "s_min"))]):
         raise IncomparableRunsError(
-            f"runs on {some(mixed)} took the propensities of labels from different training labels. Choose those of one by "
-            f"`filter_string=` (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}."
+            f"runs on {some(mixed)} took the propensities or information of labels from different training labels. Choose those "
+            f"of one by `filter_string=` (tag {schema.TAG_PROPENSITIES}), or leave out {some(scored, 4)}."
         )
 
 

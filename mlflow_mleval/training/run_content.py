@@ -84,8 +84,7 @@ class RunContent:
     @property
     def portable(self) -> bool:
         """Whether the run holds the Evaluation itself."""
-        classes = sum(sums.classes.cells for sums in self.ev.sums.values() if sums.classes is not None)
-        return len(self.ev.label_names) * len(self.ev.sums) + classes <= _CELLS
+        return sum(len(self.ev.label_names) + sums.cells for sums in self.ev.sums.values()) <= _CELLS
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def measures_document() -> Document:
         tables.append(Table([*columns], title=f"{family} ({source})", note=f"{note}.", depth=ALWAYS, most=len(rows)))
     sets = Terms([(key, ", ".join(members)) for key, members in SETS.items()], depth=ALWAYS)
     more = (
-        "At k and by level, other numbers are named alike: precision_at_10, level_3_f1. "
+        "Where a name holds a number, others are known, too: precision_at_10, level_3_f1, ece_20. "
         "Any other metric works once its direction is declared: --min NAME or --max NAME."
     )
     frame = pd.DataFrame([{"name": m.name, "better": m.direction, "range": span, **_origin(m)} for m, span in known])

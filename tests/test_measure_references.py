@@ -1,0 +1,300 @@
+"""The registry, walked through: every measure is what its reference says, in every form of input, and merges to the bit."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from measure_references import Case, references
+from scipy import sparse
+
+import mlflow_mleval as mleval
+from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures import score_counts
+from mlflow_mleval.measures.propensities import Propensities
+from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
+
+#: Names with numbers beside the listed ones.
+NUMBERED = ["precision_at_2", "recall_at_17", "ndcg_at_4", "psp_at_2", "psndcg_at_20", "ece_4", "ece_40", "distance_at_1",
+            "distance_at_2", "level_1_f1", "level_3_recall", "top_k_accuracy_1", "top_k_accuracy_3"]  # fmt: skip
+OF_HIERARCHIES = {m for m in (*MEASURES, *NUMBERED) if MEASURES[m].family.startswith("hierarchical")}
+TYPES = (np.float16, np.float32, np.float64)
+
+
+def measures_of(kind, with_hierarchy=True):
+    return [m for m in (*MEASURES, *NUMBERED) if kind in MEASURES[m].kinds and MEASURES[m].family != "cost"
+            and (with_hierarchy or m not in OF_HIERARCHIES)]  # fmt: skip
+
+
+def asked(kind):
+    return [m for m in (*MEASURES, *NUMBERED) if kind in MEASURES[m].asked]
+
+
+def some_hierarchy(rng, n_labels):
+    """A graph with maybe more classes than labels, several roots, several parents and classes without edges."""
+    nodes = [f"c{i}" for i in range(n_labels + rng.integers(0, 3))]
+    edges = [(nodes[p], nodes[c]) for c in range(1, len(nodes)) for p in range(c) if rng.random() < 0.35]
+    return nodes, edges, list(rng.permutation(nodes)[:n_labels])
+
+
+def at_most(matrix, most, rng):
+    """The matrix with at most so many ones in a row."""
+    for row in matrix:
+        ones = np.flatnonzero(row)
+        row[rng.permutation(ones)[most:]] = 0
+    return matrix
+
+
+def label_sets(seed):
+    """Ties, zeros, negative scores, empty rows and columns, N = 1 and K = 1, in turn with and without a hierarchy."""
+    rng = np.random.default_rng(seed)
+    n, k = (1 if rng.random() < 0.1 else rng.integers(2, 9)), (1 if rng.random() < 0.1 else rng.integers(2, 6))
+    y = at_most((rng.random((n, k)) < rng.choice([0.1, 0.4, 0.8])).astype(int), 3, rng)
+    s = rng.integers(0, 6, (n, k)) / 8 if rng.random() < 0.6 else rng.random((n, k))
+    s = s * (rng.random((n, k)) < rng.choice([0.4, 0.8, 1]))
+    if rng.random() < 0.2:
+        s = 4 * s * rng.choice([-1, 1], (n, k))
+    s = s.astype(TYPES[seed % 3])
+    high = at_most((s >= 0.5).astype(int), 3, rng)
+    s[(s >= 0.5) & (high == 0)] = 0.25
+    train = (rng.random((20, k)) < 0.3).astype(int) if seed % 4 else None
+    case = Case(y, s.astype(float), s >= 0.5, float(np.finfo(s.dtype).eps), train)
+    if seed % 2:
+        case.nodes, case.edges, case.names = some_hierarchy(rng, k)
+    return case, s, rng
+
+
+def options_of(case, kind):
+    found = {"measures": [m for m in asked(kind) if not (case.train is None and m.startswith("ps"))]}
+    if case.edges is not None:
+        found |= {"hierarchy": mleval.Hierarchy(case.edges, nodes=case.nodes), "label_names": case.names}
+    return found
+
+
+def compare(ev, case, kind, names, seed):
+    expected = references(case, kind, names)
+    assert not set(names) - set(expected), "a measure has no reference"
+    for name in names:
+        value = expected[name]
+        if np.isnan(value):
+            assert name in ev.absent, (seed, name, ev.measures.get(name))
+        else:
+            assert ev.measures.get(name) == pytest.approx(value, rel=1e-9, abs=1e-10), (seed, name, ev.absent.get(name))
+
+
+def check_label_sets(seed):
+    case, s, _ = label_sets(seed)
+    y, form = case.y, seed // 3 % 4
+    if form == 1:
+        names = case.names or [f"l{i}" for i in range(y.shape[1])]
+        y, s = pd.DataFrame(y, columns=names), pd.DataFrame(s, columns=names)
+    elif form == 2:
+        y, s = sparse.csr_array(y), sparse.coo_array(s if s.dtype != np.float16 else s.astype(np.float32))
+        case.epsilon = float(np.finfo(s.dtype).eps)
+    elif form == 3:
+        y = y.astype(bool)
+    options = options_of(case, LABEL_SETS) | ({} if case.train is None else {"train_labels": case.train})
+    if seed % 5 == 0:  # label sets alone
+        case.s = None
+        ev = mleval.evaluate(y, y_pred=sparse.csr_array(case.p) if form == 2 else case.p, **options)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # scores that are all 0 or 1
+            ev = mleval.evaluate(y, s, **options)
+    names = measures_of(LABEL_SETS, case.edges is not None)
+    if case.train is None:
+        names = [m for m in names if not m.startswith("ps")]
+    compare(ev, case, LABEL_SETS, names, seed)
+    if case.probable:
+        columns = list(zip(case.y.T, case.s.T, strict=True))
+        np.testing.assert_allclose(ev.labels["brier_score"], [((a - b) ** 2).mean() for a, b in columns], atol=1e-12)
+
+
+def check_one_label(seed):
+    """Truth as numbers, text or a Series; probabilities or values of a decision function; classes that never occur."""
+    rng = np.random.default_rng(seed)
+    n, k = (1 if rng.random() < 0.1 else rng.integers(2, 12)), rng.integers(2, 8)
+    truth = rng.integers(0, k if rng.random() < 0.6 else 2, n)
+    score = (rng.integers(0, 4, (n, k)) + 1.0 if seed % 2 else rng.random((n, k))).astype(TYPES[seed % 3])
+    score = score - 2 if seed % 7 == 0 else score / score.sum(axis=1, keepdims=True, dtype=score.dtype)
+    case = Case(np.eye(k, dtype=int)[truth], score.astype(float), np.eye(k, dtype=int)[score.argmax(axis=1)],
+                float(np.finfo(score.dtype).eps))  # fmt: skip
+    case.nodes, case.edges, names = some_hierarchy(rng, k)
+    case.names = sorted(names)
+    y = [case.names[i] for i in truth]
+    y = pd.Series(y) if seed % 3 == 0 else np.array(y) if seed % 3 == 1 else y
+    if seed % 5 == 0:
+        case.s, pred = None, [case.names[i] for i in case.p.argmax(axis=1)]
+        ev = mleval.evaluate(y, y_pred=pred, **options_of(case, ONE_LABEL))
+    else:
+        ev = mleval.evaluate(y, score, **options_of(case, ONE_LABEL))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compare(ev, case, ONE_LABEL, measures_of(ONE_LABEL), seed)
+
+
+def check_class_sets(seed):
+    case, _, _ = label_sets(2 * seed + 1)
+    h = mleval.Hierarchy(case.edges, nodes=case.nodes)
+    sides = case.sets(case.y), case.sets(case.p)
+    sides = [h.indicator(side) for side in sides] if seed % 2 else map(pd.Series, sides)
+    ev = mleval.evaluate_hierarchical(*sides, h, measures=["set", "pair", "lca", *asked(CLASS_SETS)])
+    compare(ev, case, CLASS_SETS, measures_of(CLASS_SETS), seed)
+
+
+CHECKS = {LABEL_SETS: check_label_sets, ONE_LABEL: check_one_label, CLASS_SETS: check_class_sets}
+
+
+@pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
+@pytest.mark.parametrize("kind", CHECKS)
+def test_every_measure_is_what_its_reference_says(kind):
+    for seed in range(24):
+        CHECKS[kind](seed)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
+@pytest.mark.parametrize("kind", CHECKS)
+def test_every_measure_is_what_its_reference_says_in_200_cases(kind):
+    for seed in range(200):
+        CHECKS[kind](seed)
+
+
+# ---- merging ---------------------------------------------------------------------------------------------------------
+
+
+def regrouped(rng, evaluate_part, n):
+    """The instances in random groups, merged in random order, some of them written down and read back."""
+    ends = np.sort(rng.choice(np.arange(1, n), 5, replace=False))
+    parts = [evaluate_part(at) for at in np.split(rng.permutation(n), ends)]
+    parts = [Evaluation.from_dict(json.loads(json.dumps(part.to_dict()))) if i % 2 else part for i, part in enumerate(parts)]
+    while len(parts) > 1:
+        take = int(rng.integers(2, len(parts) + 1))
+        rng.shuffle(parts)
+        parts = [mleval.merge(parts[:take]), *parts[take:]]
+    return parts[0]
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "one label", "class sets"])
+@pytest.mark.parametrize("exact", [True, False])
+def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, form, exact):
+    if not exact:
+        monkeypatch.setattr(score_counts, "EXACT", 60)
+        monkeypatch.setattr("mlflow_mleval.measures.all_thresholds.EXACT", 60)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        n, k = 40, 12
+        nodes, edges, names = some_hierarchy(rng, k)
+        names = sorted(names)
+        kind = {"one label": ONE_LABEL, "class sets": CLASS_SETS}.get(form, LABEL_SETS)
+        h = mleval.Hierarchy(edges, nodes=nodes)
+        options = {"hierarchy": h, "label_names": names, "measures": asked(kind), "instances": False}
+        if kind == ONE_LABEL:
+            y, s = rng.choice(names, n), rng.dirichlet(np.ones(k), n)
+        else:
+            y = (rng.random((n, k)) < 0.2).astype(int)
+            s = rng.random((n, k)) * (rng.random((n, k)) < 0.6)
+            s = s.round(1) if seed % 2 else s
+            options["train_labels"] = Propensities.of(rng.integers(0, 2, (30, k)))
+        if form == "sparse":
+            y, s = sparse.csr_array(y), sparse.csr_array(s)
+        if form == "class sets":
+            sides = [[{names[j] for j in np.flatnonzero(row)} for row in side] for side in (y, s >= 0.5)]
+            own = {"h": h, "measures": ["set", "pair", "lca", *asked(kind)], "instances": False}
+
+            def part(at, sides=sides, own=own):
+                return mleval.evaluate_hierarchical(*([side[i] for i in at] for side in sides), **own)
+        else:
+
+            def part(at, y=y, s=s, options=options):
+                return mleval.evaluate(y[at], s[at], **options)
+
+        whole = part(np.arange(n))
+        found = regrouped(rng, part, n)
+        assert len(whole.measures) > (25 if kind == CLASS_SETS else 40)
+        assert found.measures == whole.measures and found.absent == whole.absent and found.warnings == whole.warnings
+        pd.testing.assert_frame_equal(found.labels, whole.labels, check_exact=True)
+
+
+# ---- beyond the stated size ------------------------------------------------------------------------------------------
+
+
+def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
+    """Scores that differ by less than a step of the grid, for and against the truth or at random, in parts by turn."""
+    h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("d", "c")])
+    for seed in range(9):
+        rng = np.random.default_rng(seed)
+        y = (rng.random((90, 4)) < 0.4).astype(int)
+        steps = rng.integers(0, 3, y.shape) if seed % 3 else np.zeros(y.shape)
+        turn = (2 * y - 1) * (1, -1, 0)[seed % 3] * (1 + rng.random(y.shape))
+        turn += rng.normal(0, 1, y.shape) * (seed % 2 or seed % 3 == 2)
+        s = np.clip(0.2 + steps / 4 + 1e-3 * turn, 0, 1)
+        options = {"measures": ["probabilistic", "hmc", "ece_3"], "hierarchy": h, "label_names": list("abcd"), "train_labels": y}
+        exact = mleval.evaluate(y, s, **options)
+        assert not exact._curves[1] or not max(exact._curves[1].values())
+        with monkeypatch.context() as patch:
+            patch.setattr(score_counts, "EXACT", 50)
+            patch.setattr("mlflow_mleval.measures.all_thresholds.EXACT", 50)
+            patch.setattr(score_counts, "STEPS", 64)
+            coarse = mleval.merge([mleval.evaluate(y[i::4], s[i::4], **options) for i in range(4)])
+            bounds = coarse._curves[1]
+            assert {"f_max", "s_min", "ece_15", "ece_3", "macro_auroc", "micro_ap", "auprc_curve"} <= set(bounds)
+            assert max(bounds.values()) > 0 and any("f_max" in text for text in coarse.warnings)
+            for name, bound in bounds.items():
+                assert abs(coarse.measures[name] - exact.measures[name]) <= bound + 1e-12, (seed, name, bound)
+
+
+# ---- what is particular ----------------------------------------------------------------------------------------------
+
+
+def test_costs_of_classes_weigh_errors():
+    """Cesa-Bianchi et al. 2006: the roots share 1, children their parent's cost."""
+    h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d"), ("e", "c")])
+    true, pred = [{"d"}, {"c"}, {"a"}], [{"c"}, {"c"}, {"e"}]
+
+    def loss(costs):
+        return mleval.evaluate_hierarchical(true, pred, h, class_costs=costs).instances["h_loss"].tolist()
+
+    assert loss(None) == loss(dict.fromkeys("abcde", 1)) == [3, 0, 2]
+    # a and e cost 1/2, b has half of a, c half of a and all of e; d is below b, which is wrong already.
+    assert loss("siblings") == [0.25 + 0.75 + 0.5, 0, 1]
+    assert loss(dict(zip("abcde", (1, 2, 3, 4, 5), strict=True))) == [2 + 3 + 5, 0, 6]
+    for costs, message in (
+        ({"a": 1}, "a cost for each class, got none for 'b', 'c', 'd', 'e'"), ("parents", "must be one of 'siblings'"),
+        (dict.fromkeys("abcde", -1), "at least 0, got -1 for 'a'"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            loss(costs)
+    weighted = mleval.evaluate_hierarchical(true, pred, h, class_costs="siblings")
+    with pytest.raises(ValueError, match="must agree in hierarchy, got class_costs"):
+        mleval.merge([weighted, mleval.evaluate_hierarchical(true, pred, h)])
+
+
+def test_reasons_say_what_is_missing():
+    h = mleval.Hierarchy([("a", "b"), ("a", "c")])
+    options = {"hierarchy": h, "label_names": ["b", "c"], "measures": ["hmc", "distance_at_3"]}
+    y, s = [[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.6]]
+    assert mleval.evaluate(y, s, **options).absent["s_min"] == "no `train_labels` were given"
+    without = mleval.evaluate(y, y_pred=y, **options).absent
+    assert without["f_max"] == without["distance_at_3"] == "no `y_score` was given"
+    assert mleval.evaluate(y, np.array(s) * 2, **options).absent["f_max"].startswith("it needs scores in [0, 1]")
+    assert mleval.evaluate([[0, 0]], [[0.9, 0.2]], **options).absent["f_max"] == "nothing is true"
+    assert mleval.evaluate(y, s, measures="hmc").absent["f_max"] == "no `hierarchy` was given"
+    sets = mleval.evaluate_hierarchical([["b"]], [["c"]], h, measures="hmc").absent
+    assert sets["f_max"] == "it needs label matrices: use `evaluate` with `hierarchy`"
+    one = mleval.evaluate(["b", "c"], [0.1, 0.8], label_names=["b", "c"], hierarchy=h, measures="distance_at_1").absent
+    assert one["distance_at_1"] == "there is no score for each class"
+
+
+def test_sparse_scores_that_are_never_made_dense():
+    """150,000 labels of which nearly all are predicted, because a score of 0 reaches the threshold."""
+    rng = np.random.default_rng(0)
+    s = sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr")
+    s.data -= 0.5
+    y = (sparse.random_array((40, 150_000), density=1e-4, rng=rng, format="csr") > 0.5).astype(int) + (s > 0).astype(int)
+    ev = mleval.evaluate(y.astype(bool), s, threshold=-0.1, conventions="mulan")
+    true, pred = y.astype(bool).toarray(), s.toarray() >= -0.1
+    assert ev.measures["hamming_loss"] == pytest.approx((true != pred).mean(), rel=1e-12)
+    assert ev.measures["micro_f1"] == pytest.approx(2 * (true & pred).sum() / (true.sum() + pred.sum()), rel=1e-12)
+    assert ev.total.by_label[1].tolist() == pred.sum(axis=0).tolist()
