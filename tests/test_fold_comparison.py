@@ -152,6 +152,10 @@ class TestFiveByTwo:
             five_by_two(np.zeros((3, 9, 1)))
 
 
+def pair_of(values, a, b, gone):
+    return [values[m].drop(gone) for m in (a, b)]
+
+
 class TestCompareFolds:
     def test_is_made_of_the_single_tests(self):
         study = study_of(**KNOWN)
@@ -332,20 +336,71 @@ class TestCompareFolds:
         found = compare_folds(study_of(values, methods=list("abc"), split_digest="s", n_train=75, n_test=25), "birds")
         assert not found.pairs["reliable"].any() and "use fewer measures" in found.pairs["doubts"].iloc[0]
 
-    def test_methods_without_the_folds_are_left_out_with_the_reason(self):
+    def test_each_pair_is_compared_on_the_folds_that_both_have(self):
         study = study_of(**KNOWN)
         folds = study.folds.drop([("birds", "CC", 3), ("birds", "CC", 4)]).copy()
         folds.loc[("birds", "BR", 7), "recall"] = np.nan
         study.values.loc[("birds", "HOMER"), :] = 0.5
         found = compare_folds(replace(study, folds=folds), "birds")
-        assert found.methods == ["LP", "RAkEL"]
-        reasons = {e.name: e.reason for e in found.excluded}
-        assert reasons["CC"] == "has 8 of the 10 folds"
-        assert reasons["BR"] == "has no value of recall in fold 7"
-        assert reasons["HOMER"] == "has no values by fold"
-        assert any("CC has 8" in w for w in found.warnings)
-        assert found.n_lost == 9
-        assert "9 further pairs of HOMER, BR and CC could not be tested for want of the same folds" in found.report().to_text(999)
+        assert found.methods == METHODS and (found.n_folds, found.n_shared_folds) == (10, 7)
+        assert found.protocol.kind == "k-fold" and "naive" not in found.refusals
+        assert {e.name: e.reason for e in found.excluded} == {"HOMER": "has no values by fold"} and found.n_lost == 4
+        assert found.pairs["folds"].tolist() == [7, 9, 9, 8, 8, 10]
+        x = {m: study.folds.loc[("birds", m)] for m in METHODS}
+        for at, (a, b, gone) in enumerate([("BR", "CC", [3, 4, 7]), ("BR", "LP", [7]), ("BR", "RAkEL", [7]),
+                                           ("CC", "LP", [3, 4]), ("CC", "RAkEL", [3, 4]), ("LP", "RAkEL", [])]):  # fmt: skip
+            pair = pair_of(x, a, b, gone)
+            row, alone, naive = found.pairs.loc[at], hotelling(*pair, ratio=1 / 9), hotelling(*pair)
+            assert row[["pvalue", "naive_pvalue"]].tolist() == pytest.approx([alone.pvalue, naive.pvalue], rel=1e-9)
+            rows = found.posthoc[found.posthoc["method_a"].eq(a) & found.posthoc["method_b"].eq(b)]
+            np.testing.assert_allclose(rows["pvalue_corrected"], alone.posthoc["pvalue_corrected"], rtol=1e-9)
+            np.testing.assert_allclose(rows["mean_difference"], alone.mean_difference)
+            one = hotelling(*(values[["recall"]] for values in pair), ratio=1 / 9).pvalue
+            assert found.orderings["recall"].pvalues.loc[a, b] >= one * (1 - 1e-9)
+        np.testing.assert_array_equal(found.pairs["pvalue_corrected"], adjust(found.pairs["pvalue"]))
+        shared = np.array([x[m].drop([3, 4, 7]) for m in METHODS])
+        assert found.manova.pvalue == manova(shared, ratio=1 / 9).pvalue and found.mardia.pvalue == mardia(shared).pvalue
+        assert found.means.loc[("BR", "recall"), "mean"] == pytest.approx(x["BR"]["recall"].drop(7).mean())
+        assert found.permutation()["pvalue"].iloc[3] == hotelling(*pair_of(x, "CC", "LP", [3, 4]), method="permutation").pvalue
+        text = " ".join(found.report().to_text(999).split())
+        assert "separates 3 of 6 pairs, each pair on the 7 to 10 folds that both have" in text
+        assert "4 further pairs of HOMER could not be tested for want of folds in common" in text
+        assert "on the 7 folds that all have: MANOVA" in text
+        assert "each pair is compared on those that both have: BR has no value of recall in fold 7, CC has 8 of the 10" in text
+
+    @pytest.mark.parametrize(("shape", "known"), [((4, 10, 2), KNOWN), ((6, 7, 3), {}), ((3, 30, 1), KNOWN)])
+    def test_with_equal_folds_it_is_the_test_of_all_pairs_to_the_bit(self, shape, known):
+        names = [f"x{k}" for k in range(shape[2])]
+        x = np.random.default_rng(5).normal(0.6, 0.03, shape)
+        study = study_of(x, names, METHODS[:3] + [f"m{i}" for i in range(shape[0] - 3)], **known)
+        found, x = compare_folds(study, "birds", names), study.folds.to_numpy().reshape(shape)
+        ratio = found.protocol.headline_ratio
+        columns = ["statistic", "f_statistic", "pvalue", "pvalue_corrected", "significant"]
+        pd.testing.assert_frame_equal(found.pairs[columns], hotelling_pairs(x, ratio=ratio).table[columns], check_exact=True)
+        assert found.manova.pvalue == manova(x, ratio=ratio).pvalue and found.n_shared_folds == shape[1]
+        lacking = replace(study, folds=study.folds.drop(("birds", "LP", 2)))
+        other = compare_folds(lacking, "birds", names)  # what a third method lacks changes nothing for two others
+        rows = ~found.pairs[["method_a", "method_b"]].eq("LP").any(axis=1)
+        np.testing.assert_allclose(other.pairs.loc[rows, "pvalue"], found.pairs.loc[rows, "pvalue"], rtol=1e-12)
+        assert other.pairs.loc[~rows, "folds"].eq(shape[1] - 1).all() and other.pairs["pvalue"].notna().all()
+
+    def test_pairs_that_share_too_few_folds_are_counted_with_the_reason(self):
+        folds = study_of(**KNOWN).folds
+        kept = {"BR": range(10), "CC": range(6), "LP": range(4, 10), "RAkEL": range(5, 10), "HOMER": range(9, 10)}
+        homer = folds.xs("BR", level="method", drop_level=False).rename(index={"BR": "HOMER"})
+        folds = pd.concat([folds, homer])
+        at = folds.index.get_level_values
+        folds = folds[[fold in kept[m] for m, fold in zip(at("method"), at("fold"), strict=True)]]
+        found = compare_folds(replace(study_of(), folds=folds), "birds")
+        assert found.methods == METHODS and found.n_shared_folds == 1
+        assert found.pairs["folds"].tolist() == [6, 6, 5, 2, 1, 5]
+        few = "they have only 2 folds in common, too few to test 2 measures together"
+        assert found.untested == {few: 1, "they have fewer than two folds in common": 1}
+        assert found.manova is None and found.refusals["manova"] == "all methods together have 1 fold in common"
+        assert [e.name for e in found.excluded] == ["HOMER"] and found.n_lost == 4
+        text = " ".join(found.report().to_text(999).split())
+        assert f"1 pair could not be tested: {few}; 1 pair could not be tested: they have fewer than two folds in common" in text
+        assert "MANOVA was refused: all methods together have 1 fold in common." in text
 
     def test_default_measures(self):
         many = ["f1", "hamming_loss", "micro_precision", "micro_recall", "coverage"]
@@ -366,7 +421,7 @@ class TestCompareFolds:
         [
             ({"dataset": "yeast"}, IncomparableRunsError, "no dataset 'yeast'; it has birds"),
             ({"measures": ["auc"]}, MeasureError, "the folds have no measure auc; they have precision, recall"),
-            ({"methods": ["LP"]}, IncomparableRunsError, "needs two methods with the same folds, got 1 on birds"),
+            ({"methods": ["LP"]}, IncomparableRunsError, "needs two methods that share two folds, got 1 method on birds"),
             ({"methods": ["LP", "HOMER"]}, IncomparableRunsError, "HOMER"),
             ({"protocol": "loo"}, ValueError, "`protocol` must be one of"),
             ({"alpha": 1}, ValueError, "`alpha`"),

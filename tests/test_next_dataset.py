@@ -86,3 +86,14 @@ def test_repeats_are_independent_and_make_as_many_differences_as_there_are():
     assert told.over == "repeats" and set(told.rho.values()) == {0.0}
     assert told.by_dataset("f1", "LP", "BR")["n"].tolist() == [3, 4, 4, 4]
     assert told.pair("f1", "LP", "BR").p_better > 0.8
+
+
+def test_a_method_that_lacks_a_fold_is_compared_on_the_others():
+    study = fold_study({"BR": (0.0, 0.0), "LP": (0.06, 0.06), "CC": (0.0, 0.0)}, datasets=DATASETS[:2], **KNOWN)
+    told = next_dataset(replace(study, folds=study.folds.drop(("birds", "CC", 3))), ["recall"], ["LP", "BR", "CC"])
+    assert told.by_dataset("recall", "LP", "CC")["n"].tolist() == [9, 10]
+    assert told.rho == dict.fromkeys(DATASETS[:2], pytest.approx(0.1))
+    gap = study.folds["recall"].loc["birds", "LP"] - study.folds["recall"].loc["birds", "CC"]
+    assert told.by_dataset("recall", "LP", "CC")["mean"].iloc[0] == pytest.approx(gap.drop(3).mean())
+    assert told.by_dataset("recall", "LP", "BR")["n"].tolist() == [10, 10]
+    assert any("CC has 9 of the 10 folds" in text for text in told.doubts)

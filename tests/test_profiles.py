@@ -414,9 +414,22 @@ def test_folds_that_are_no_pairs_are_not_tested():
     assert tested.to_dict() == {("BR", "CC"): False, ("BR", "LP"): True, ("LP", "CC"): False}
     counts = {("d", m): histograms(4, n, 30, 0.3, n) for m, n in (("a", 5), ("b", 5), ("c", 4))}
     found = compare_profiles(Profiles.from_counts(counts))
-    assert found.absent["tests.d: c"] == "not the 5 folds that most methods have on d"
     assert "sizes of the folds are not recorded" in found.warnings[0] and found.protocols["d"].n_folds == 5
     assert found.curves["low"].notna().all()
+
+
+def test_profiles_are_compared_on_the_folds_that_both_have():
+    counts = {("d", m): np.array(histograms(4, n, 30, 0.3, n)) for m, n in (("a", 5), ("b", 5), ("c", 4), ("e", 1))}
+    found = compare_profiles(Profiles.from_counts(counts))
+    assert any("each pair is compared on those that both have: c has 4 of the 5 folds." in text for text in found.warnings)
+    assert "in common" in found.absent["tests.d: e"]
+    for pair in (("a", "c"), ("a", "b")):
+        n = 4 if "c" in pair else 5
+        alone = compare_profiles(Profiles.from_counts({("d", m): counts["d", m][:n] for m in pair})).ratios.loc[("d", *pair)]
+        rows = found.ratios.loc[("d", *pair)]
+        np.testing.assert_allclose(rows["ratio"], alone["ratio"])
+        assert (rows["pvalue"] >= alone["pvalue"] * (1 - 1e-9)).all() and (rows["low"] <= alone["low"] + 1e-9).all()
+    assert found.ratios.loc[("d", "a", "e"), "pvalue"].isna().all()
 
 
 def test_the_caution_of_the_f_test_is_not_given_to_the_t_test():

@@ -144,7 +144,12 @@ def beyond_pvalues(
         if not comparison.paired or (comparison.pairs["doubts"] == UNPAIRED).any():
             absent[f"by_fold.{dataset}"] = "the folds of some methods are not the same"
         else:
-            by_fold[dataset] = {m: _over_folds(comparison, m, rope, alpha, correction) for m in comparison.measures}
+            shown = list(comparison.letters)[:MOST]
+            tables = {m: comparison.values[m].unstack(level=0)[shown].dropna() for m in comparison.measures}
+            if len(next(iter(tables.values()))) < 2:
+                absent[f"by_fold.{dataset}"] = "the methods have fewer than two folds in common"
+                continue
+            by_fold[dataset] = {m: _over_folds(comparison, m, table, rope, alpha, correction) for m, table in tables.items()}
     return BeyondPvalues(rope=rope, methods=shown, by_fold=by_fold, absent=absent, **found)
 
 
@@ -164,8 +169,9 @@ def _curve(
     return power_curve(found, (first, second), level=level, least=least, over=over, seed=seed)
 
 
-def _over_folds(found: FoldComparison, measure: str, rope: float, alpha: float, correction: str) -> FoldBeyond:
-    table = found.values[measure].unstack(level=0)[list(found.letters)[:MOST]]
+def _over_folds(
+    found: FoldComparison, measure: str, table: pd.DataFrame, rope: float, alpha: float, correction: str
+) -> FoldBeyond:
     ratio = found.protocol.headline_ratio
     options = {"ratio": ratio, "direction": found.orderings[measure].direction}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None

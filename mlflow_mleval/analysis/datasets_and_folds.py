@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.better_first import better_first
-from mlflow_mleval.analysis.folds.fold_comparison import common_folds
-from mlflow_mleval.analysis.folds.protocol import recorded_protocol, runs_of
+from mlflow_mleval.analysis.folds.protocol import runs_of, widest
+from mlflow_mleval.analysis.folds.shared_folds import shared_folds
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
 from mlflow_mleval.analysis.power_curve import PowerCurve, power_curve
 from mlflow_mleval.errors import MlevalError
@@ -148,10 +148,11 @@ def next_dataset(
 def _folds(
     study: Study, frame: pd.DataFrame, dataset: str, protocol: str | None, ratio: float | None
 ) -> tuple[pd.DataFrame, float, list[str]]:
-    """Values of the methods with the same folds of the same split, their correlation, and notes."""
-    kept, excluded, labels = common_folds(frame, dataset)
+    """Values of the methods that share folds of the same split (NaN where a method lacks one), their correlation, and notes."""
+    shared = shared_folds(frame, dataset)
+    kept = shared.methods
     runs = runs_of(study.runs, dataset, kept)
-    notes = [f"On {dataset}, {e.name} {e.reason}." for e in excluded]
+    notes = [f"On {dataset}, {e.name} {e.reason}." for e in shared.excluded] + [f"On {dataset}: {text}" for text in shared.notes]
     if "split_digest" in runs:
         digest = runs["split_digest"].fillna("").reindex(kept, fill_value="")
         most = digest[digest != ""].mode()
@@ -160,9 +161,11 @@ def _folds(
             notes.append(f"On {dataset}, {some(gone)} had another split and are left out.")
     if len(kept) < 2:
         raise ValueError("no two methods had the same split")
-    how = recorded_protocol(runs, len(labels), protocol, ratio)[0]
+    ways = dict(zip(shared.methods, shared.sharings(runs, protocol, ratio)[1], strict=True))
+    how = widest([ways[m] for m in kept])
     correlation = 0.0 if how.ratio is None else how.ratio / (1 + how.ratio)
-    return frame.loc[pd.MultiIndex.from_product([kept, labels])], correlation, notes
+    values = shared.frame(shared.cube(frame), frame.columns)
+    return values.reindex(pd.MultiIndex.from_product([kept, shared.folds], names=values.index.names)), correlation, notes
 
 
 def _repeats(frame: pd.DataFrame) -> pd.DataFrame:

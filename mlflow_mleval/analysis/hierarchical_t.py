@@ -211,9 +211,9 @@ def hierarchical_pairs(
 ) -> dict[str, HierarchicalPairs]:
     """`hierarchical_t` of every pair of methods on every measure, all at once.
 
-    `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset. `rho` is by dataset, `ropes`
-    and `directions` ("max" or "min") are by measure. A ValueError as of `hierarchical_t`, or where no two methods share two
-    datasets.
+    `values` are by measure and dataset: folds or repeats x methods; a method may lack on a dataset, or some folds (NaN). `rho` is
+    by dataset, `ropes` and `directions` ("max" or "min") are by measure. A ValueError as of `hierarchical_t`, or where no two
+    methods share two datasets.
     """
     datasets = list(dict.fromkeys(dataset for tables in values.values() for dataset in tables))
     names, rows = [], []
@@ -224,7 +224,8 @@ def hierarchical_pairs(
             has = {dataset: table for dataset, table in tables.items() if a in table and b in table}
             if len(has) > 1:
                 names.append((measure, a, b))
-                rows.append([sign * (has[d][a] - has[d][b]).to_numpy(float) if d in has else empty for d in datasets])
+                gaps = [sign * (has[d][a] - has[d][b]).dropna().to_numpy(float) if d in has else empty for d in datasets]
+                rows.append([gap if len(gap) > 1 else empty for gap in gaps])
     if not rows:
         raise ValueError("`values` must have two methods on the same two datasets, got none.")
     rope = np.array([float(ropes[measure]) for measure, *_ in names])

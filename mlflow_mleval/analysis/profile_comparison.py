@@ -324,7 +324,7 @@ def _chosen(summaries: pd.DataFrame, methods: Sequence[str], top: int) -> list[s
 
 def _correct(found: Sequence[OnDataset], alpha: float) -> None:
     """Correct over all pairs of all datasets, and add the simultaneous intervals."""
-    tested = [(part, part.tested) for part in found if part.tested is not None]
+    tested = [(part, t) for part in found for t in part.tested]
     if not tested:
         return
     extra = sum(part.n_pairs - len(part.a) for part in found)  # pairs of methods that were not chosen count, too

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from mlflow_mleval.analysis.along_parameter import BLOCK, NOISE, along_parameter
 from mlflow_mleval.analysis.folds.covariance import drawn_folds, variance_factor
 from mlflow_mleval.analysis.folds.protocol import UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.shared_folds import FEW_SHARED, SharedFolds, Sharing, shared_folds
 from mlflow_mleval.analysis.loss_profiles import Array, Profiles
-from mlflow_mleval.naming import some
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.naming import count, some
 
 
 @dataclass
 class TestedPairs:
-    """The pairs that can be tested by fold: their rows, corrected p-values along the parameter, and what intervals need."""
+    """The pairs that can be tested on the same folds: their rows, corrected p-values along the parameter, what intervals need."""
 
     rows: NDArray[np.int64]
     along: Array
@@ -33,7 +34,7 @@ class TestedPairs:
 
 @dataclass
 class OnDataset:
-    """What is known of one dataset on the way; arrays are pairs x parameters."""
+    """What is known of one dataset on the way; arrays are pairs x parameters, `ends` the mean losses of either method."""
 
     dataset: str
     family: str
@@ -46,17 +47,18 @@ class OnDataset:
     b: NDArray[np.int64]
     n_pairs: int
     mean: Array
+    ends: tuple[Array, Array]
     protocol: Protocol | None
     alpha: float
     pvalue: Array
     low: Array
     high: Array
-    tested: TestedPairs | None = None
+    tested: list[TestedPairs] = field(default_factory=list)
 
     @property
     def difference(self) -> Array:
         """Loss of b less loss of a, of each pair at each parameter; float noise is 0."""
-        found = self.mean[self.b] - self.mean[self.a]
+        found = self.ends[1] - self.ends[0]
         found[np.abs(found) <= NOISE] = 0.0
         return found
 
@@ -74,7 +76,7 @@ class OnDataset:
             np.repeat(methods[self.b], n_at), np.tile(self.at, n_pairs),
         ]  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self.mean[self.b] / self.mean[self.a]
+            ratio = self.ends[1] / self.ends[0]
         table = {
             "position": np.tile(self.position, n_pairs), "ratio": ratio.ravel(), "low": self.low.ravel(),
             "high": self.high.ravel(), "pvalue": self.pvalue.ravel(), "significant": (self.significant != 0).ravel(),
@@ -132,13 +134,13 @@ def on_dataset(
     everyone = list(losses)
     rng = np.random.default_rng([seed, profiles.datasets.index(dataset)])
     folds = {m: profiles.folds[dataset, m] for m in everyone}
-    common, how = _common_folds(profiles, dataset, folds, protocol, ratio, absent, warnings)
+    shared, sharings, how = _sharings(profiles, dataset, folds, protocol, ratio, absent, warnings)
     mean = np.array([losses[m].mean(axis=0) for m in everyone])
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
-        shared = how.ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
-        low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), shared, alpha, n_resamples, rng)
+        of_train = how.ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
+        low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), of_train, alpha, n_resamples, rng)
     index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"])
     columns = {"position": np.tile(position, len(everyone)), "loss": mean.ravel(), "low": low.ravel(), "high": high.ravel()}
     methods = [m for m in everyone if m in set(chosen)]
@@ -146,36 +148,47 @@ def on_dataset(
     rows = [everyone.index(m) for m in methods]
     part = OnDataset(
         dataset, family, profiles.n_labels[dataset], at, position, pd.DataFrame(columns, index), methods, a, b,
-        len(everyone) * (len(everyone) - 1) // 2, mean[rows], how, alpha, *np.full((3, len(a), len(at)), np.nan),
+        len(everyone) * (len(everyone) - 1) // 2, mean[rows], (mean[rows][a], mean[rows][b]), how, alpha,
+        *np.full((3, len(a), len(at)), np.nan),
     )  # fmt: skip
-    if len(a) and how is not None:
-        part.tested = _test(part, losses, common, how, profiles, absent, warnings)
+    if len(a) and shared is not None:
+        part.tested = _test(part, losses, shared, sharings, profiles, absent, warnings)
     return part
 
 
-def _common_folds(
+def _labels(folds: Iterable[Iterable[Hashable]]) -> list[Hashable]:
+    return sorted({fold for theirs in folds for fold in theirs}, key=str)
+
+
+def _sharings(
     profiles: Profiles, dataset: str, folds: Mapping[str, tuple[Hashable, ...]], kind: str | None, ratio: float | None,
     absent: dict[str, str], warnings: list[str],
-) -> tuple[list[str], Protocol | None]:
-    """The methods with the most common folds, and how these came about; None where nothing can be tested."""
-    sets = Counter(frozenset(f) for f in folds.values() if len(f) > 1)
-    if not sets:
-        absent[f"tests.{dataset}"] = "no profile by fold: a test along the profile needs at least two folds"
-        return [], None
-    shared = sets.most_common(1)[0][0]
-    common = [m for m, f in folds.items() if frozenset(f) == shared]
-    if others := [m for m in folds if m not in common]:
-        absent[f"tests.{dataset}: {some(others)}"] = f"not the {len(shared)} folds that most methods have on {dataset}"
-    if len(common) < 2:
-        absent[f"tests.{dataset}"] = "fewer than two methods have the same folds"
+) -> tuple[SharedFolds | None, list[Sharing], Protocol | None]:
+    """Which folds the methods share, and how these came about; None where nothing can be tested."""
+    key = f"tests.{dataset}"
+    several = [m for m, f in folds.items() if len(f) > 1]
+    if not several:
+        absent[key] = "no profile by fold: a test along the profile needs at least two folds"
+        return None, [], None
+    place = {fold: i for i, fold in enumerate(_labels(folds.values()))}
+    index = pd.MultiIndex.from_tuples([(m, place[f]) for m, theirs in folds.items() for f in theirs])
+    shared, sharings = None, []
     try:
-        how, notes = recorded_protocol(runs_of(profiles.runs, dataset, common), len(shared), kind, ratio)
+        try:
+            shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))
+            sharings, _, notes = shared.sharings(runs_of(profiles.runs, dataset, shared.methods), kind, ratio)
+            how, notes = sharings[0].how, [*notes, *shared.notes]
+        except IncomparableRunsError:
+            absent[key] = "fewer than two methods have the same folds"
+            how, notes = recorded_protocol(runs_of(profiles.runs, dataset, several[:1]), len(folds[several[0]]), kind, ratio)
     except ValueError as error:
-        absent[f"tests.{dataset}"] = str(error)
-        return common, None
+        absent[key] = str(error)
+        return None, [], None
+    if shared is not None and shared.excluded:
+        absent[f"{key}: {some(e.name for e in shared.excluded)}"] = "fewer than two folds in common with each other method"
     f_test = how.caution if how.kind == "5x2" else ""  # the F test's, which is not made here
     warnings += [f"On {dataset}: {note}" for note in notes if note != f_test]
-    return common, how
+    return shared, sharings, how
 
 
 def _bands(values: Array, ratio: float | None, alpha: float, n_resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -192,33 +205,52 @@ def _bands(values: Array, ratio: float | None, alpha: float, n_resamples: int, r
 
 
 def _test(
-    part: OnDataset, losses: Mapping[str, Array], common: Sequence[str], how: Protocol, profiles: Profiles,
+    part: OnDataset, losses: Mapping[str, Array], shared: SharedFolds, sharings: Sequence[Sharing], profiles: Profiles,
     absent: dict[str, str], warnings: list[str],
-) -> TestedPairs | None:
-    """The t test over folds at every parameter, p-values corrected along it."""
-    having = [m for m in part.methods if m in set(common)]
-    place = {m: part.methods.index(m) for m in having}
-    i, j = np.triu_indices(len(having), 1)
-    split, notes = unpaired(runs_of(profiles.runs, part.dataset, having), having)
-    warnings += [f"On {part.dataset}: {note}" for note in notes]
-    if split is not None:
-        absent[f"tests.{part.dataset}: {int(split.sum())} pairs"] = UNPAIRED
-        i, j = i[~split], j[~split]
-    if not len(i):
-        return None
-    folds = sorted(profiles.folds[part.dataset, having[0]], key=str)
-    order = [[profiles.folds[part.dataset, m].index(f) for f in folds] for m in having]
-    by_fold = np.array([losses[m][o] for m, o in zip(having, order, strict=True)])
-    scale = np.sqrt(variance_factor(len(folds), how.ratio))
-    along, angles = np.empty((len(i), len(part.at))), np.empty((len(i), len(part.at) - 1))
-    step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
-    for start in range(0, len(i), step):
-        at = slice(start, start + step)
-        along[at], angles[at] = along_parameter(by_fold[j[at]] - by_fold[i[at]], scale)
-    constant = int(np.isnan(along).sum())
-    if constant:
-        warnings.append(f"On {part.dataset}: {constant} differences are the same in every fold and cannot be tested.")
-    a, b = np.array([place[m] for m in having])[[i, j]]
+) -> list[TestedPairs]:
+    """The t test over the folds of each pair at every parameter, p-values corrected along it."""
+    place = {m: i for i, m in enumerate(part.methods)}
     rows = np.full((len(part.methods), len(part.methods)), -1)
     rows[part.a, part.b] = np.arange(len(part.a))
-    return TestedPairs(rows[a, b], along, angles, scale, by_fold, i, j)
+    labels = _labels(profiles.folds[part.dataset, m] for m in part.curves.index.unique("method"))
+    runs = runs_of(profiles.runs, part.dataset, part.methods)
+    _, notes = unpaired(runs, [m for m in shared.methods if m in place])
+    warnings += [f"On {part.dataset}: {note}" for note in notes]
+    refused, constant, found = {UNPAIRED: 0, FEW_SHARED: 0}, 0, []
+    for s in sharings:
+        names = [shared.methods[k] for k in s.members]
+        inside = np.array([m in place for m in names])
+        i, j = (side[s.inner] for side in np.triu_indices(len(names), 1))
+        chosen = inside[i] & inside[j]
+        split, _ = unpaired(runs, names)
+        differ = np.zeros(len(i), dtype=bool) if split is None else split[s.inner]
+        few = np.full(len(i), s.folds.sum() < 2)
+        refused[UNPAIRED] += int((chosen & differ).sum())
+        refused[FEW_SHARED] += int((chosen & few & ~differ).sum())
+        going = chosen & ~differ & ~few
+        if not going.any():
+            continue
+        names, at = [m for m in names if m in place], np.cumsum(inside) - 1
+        i, j = at[i[going]], at[j[going]]
+        folds = [labels[k] for k, has in zip(shared.folds, s.folds, strict=True) if has]
+        order = [[profiles.folds[part.dataset, m].index(f) for f in folds] for m in names]
+        by_fold = np.array([losses[m][o] for m, o in zip(names, order, strict=True)])
+        scale = np.sqrt(variance_factor(len(folds), s.how.ratio))
+        along, angles = np.empty((len(i), len(part.at))), np.empty((len(i), len(part.at) - 1))
+        step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
+        for start in range(0, len(i), step):
+            some_pairs = slice(start, start + step)
+            along[some_pairs], angles[some_pairs] = along_parameter(by_fold[j[some_pairs]] - by_fold[i[some_pairs]], scale)
+        constant += int(np.isnan(along).sum())
+        positions = np.array([place[m] for m in names])
+        at = rows[positions[i], positions[j]]
+        if not shared.whole.all():  # the means are those over the same folds, too
+            means = by_fold.mean(axis=1)
+            part.ends[0][at], part.ends[1][at] = means[i], means[j]
+        found.append(TestedPairs(at, along, angles, scale, by_fold, i, j))
+    for reason, n in refused.items():
+        if n:
+            absent[f"tests.{part.dataset}: {count(n, 'pair')}"] = reason
+    if constant:
+        warnings.append(f"On {part.dataset}: {constant} differences are the same in every fold and cannot be tested.")
+    return found

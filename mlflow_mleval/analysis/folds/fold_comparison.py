@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings as python_warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
@@ -19,7 +18,8 @@ from mlflow_mleval.analysis.folds.hotelling import HotellingPairs, hotelling, ho
 from mlflow_mleval.analysis.folds.instability import LEVEL, disagreement
 from mlflow_mleval.analysis.folds.manova import LearnedMeasures, ManovaResult, manova
 from mlflow_mleval.analysis.folds.mardia import MardiaResult, mardia
-from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, recorded_protocol, runs_of, unpaired
+from mlflow_mleval.analysis.folds.protocol import MANY_FOLDS, UNPAIRED, Protocol, runs_of, unpaired, widest
+from mlflow_mleval.analysis.folds.shared_folds import Tests, over_sharings, shared_folds
 from mlflow_mleval.analysis.paired import decided, holm, mean_intervals, pair_matrix
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
@@ -74,15 +74,17 @@ class FoldComparison(Reported):
     Attributes
     ----------
     methods, measures : That were tested; `excluded` lists methods that were not, with the reason.
+    n_folds, n_shared_folds : Folds that any of the methods has, and those that all of them have: MANOVA and Mardia's test stand
+        on the latter, each pair on the folds that its two have.
     values : Index (method, fold), one column a tested measure.
     means : Index (method, measure): mean, sd, low, high (interval of the mean at 1 - alpha, corrected like the tests).
-    pairs : One row a pair: method_a, method_b; statistic (T²; 5x2: Wilks' lambda), f_statistic, pvalue, pvalue_corrected (Holm,
-        over pairs), significant: the headline, corrected for shared training data; naive_statistic, naive_pvalue,
-        naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may not be made; plain_statistic,
-        plain_pvalue, plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where the headline takes twice that
-        (see `Protocol.headline_ratio`), else NaN; carried_by
-        (measures that differ on their own after Holm, joined by ", "; "a combination" where the pair differs but none of them
-        alone; else empty); reliable; doubts (why not, or why there is no result).
+    pairs : One row a pair: method_a, method_b, folds (how many both have); statistic (T²; 5x2: Wilks' lambda), f_statistic,
+        pvalue, pvalue_corrected (Holm, over pairs), significant: the headline, corrected for shared training data;
+        naive_statistic, naive_pvalue, naive_pvalue_corrected, naive_significant: the paper's test, which is not, NaN where it may
+        not be made; plain_statistic, plain_pvalue, plain_pvalue_corrected, plain_significant: corrected by n_test / n_train where
+        the headline takes twice that (see `Protocol.headline_ratio`), else NaN; carried_by (measures that differ on their own
+        after Holm, joined by ", "; "a combination" where the pair differs but none of them alone; else empty); reliable; doubts
+        (why not, or why there is no result).
     tests : The headline tests, with differences and directions, rows as in `pairs`. Pairs that were refused are in it all the
         same.
     manova, naive_manova : Of all methods together; None where `refusals` says why.
@@ -99,6 +101,7 @@ class FoldComparison(Reported):
     methods: list[str]
     measures: list[str]
     n_folds: int
+    n_shared_folds: int
     protocol: Protocol
     paired: bool
     alpha: float
@@ -139,6 +142,17 @@ class FoldComparison(Reported):
         return [text for text in self.warnings if text not in refused]
 
     @property
+    def untested(self) -> dict[str, int]:
+        """Why pairs among `pairs` could not be tested, and how many for each reason."""
+        return self.pairs["doubts"][self.pairs["pvalue"].isna()].value_counts(sort=False).to_dict()
+
+    @property
+    def folds_of_a_pair(self) -> str:
+        """On how many folds a pair stands, in words: "10 folds", "8 to 10 folds"."""
+        least, most = self.pairs["folds"].min(), self.pairs["folds"].max()
+        return count(most, "fold") if least == most else f"{least} to {count(most, 'fold')}"
+
+    @property
     def n_lost(self) -> int:
         """How many pairs were not tested because one of the two is among `excluded`; they are not in `pairs`."""
         gone = len({e.name for e in self.excluded if e.kind == "method"})
@@ -171,14 +185,15 @@ class FoldComparison(Reported):
         return table.loc[keys.sort_values(["k", "pvalue", "a", "b"], kind="stable").index].reset_index(drop=True)
 
     @cached_property
-    def _towards_better(self) -> pd.DataFrame:
-        """Means, methods x measures, turned so that larger is better."""
+    def _gaps(self) -> dict[tuple[str, str], np.ndarray]:
+        """By pair: by how much the first is better on each measure, over the folds that both have."""
         sign = [-1 if self.orderings[m].direction == "min" else 1 for m in self.measures]
-        return self.means["mean"].unstack()[self.measures] * sign
+        gaps = self.tests.differences[self.measures].to_numpy() * sign
+        return dict(zip(zip(self.pairs["method_a"], self.pairs["method_b"], strict=True), gaps, strict=True))
 
     def direction(self, a: str, b: str, named: Callable[[Sequence[str]], str] = ", ".join) -> str:
-        """On which measures the mean of a is better than that of b, in words; `named` writes the measures."""
-        gap = self._towards_better.loc[a].to_numpy() - self._towards_better.loc[b].to_numpy()
+        """On which measures a is better than b over the folds that both have, in words; `named` writes the measures."""
+        gap = self._gaps[a, b] if (a, b) in self._gaps else -self._gaps[b, a]
         sides = {word: [m for m, there in zip(self.measures, side, strict=True) if there]
                  for word, side in (("better", gap > 0), ("worse", gap < 0), ("equal", gap == 0))}  # fmt: skip
         if len(self.measures) > 1 and (whole := [word for word, on in sides.items() if len(on) == len(self.measures)]):
@@ -191,7 +206,8 @@ class FoldComparison(Reported):
 
         Weights are per standard deviation of what is left of fold and method, so that measures in other units compare.
         """
-        values = self.values.to_numpy().reshape(len(self.methods), self.n_folds, -1)
+        whole = pd.MultiIndex.from_product([self.methods, self.values.index.unique(level=1)])
+        values = self.values.reindex(whole).to_numpy().reshape(len(self.methods), self.n_folds, -1)
         scaled = self.tests.directions * _residuals(values, self.paired).std(axis=0)
         return scaled.div(np.sqrt((scaled**2).sum(axis=1)).replace(0.0, np.nan), axis=0)
 
@@ -235,13 +251,14 @@ class FoldComparison(Reported):
         The methods are swapped fold by fold. The smallest p is 2 / 2^folds, and shared training data are not corrected for: a
         ValueError where the folds are not paired, or not those of one cross-validation.
         """
-        if reason := self.protocol.naive_refused or ("" if self.paired else "the folds are not paired"):
+        if reason := self.refusals.get("naive") or ("" if self.paired else "the folds are not paired"):
             raise ValueError(f"`permutation` must not be used here: {reason}.")
-        by_method = {name: self.values.loc[name].to_numpy() for name in self.methods}
+        by_method = {name: self.values.loc[name] for name in self.methods}
         found = np.full(len(self.pairs), np.nan)
         for i in np.flatnonzero(self.pairs["pvalue"].notna()):
             a, b = (by_method[self.pairs.at[i, name]] for name in ("method_a", "method_b"))
-            found[i] = hotelling(a, b, method="permutation", seed=seed).pvalue
+            both = a.index.intersection(b.index)
+            found[i] = hotelling(a.loc[both].to_numpy(), b.loc[both].to_numpy(), method="permutation", seed=seed).pvalue
         return self.pairs[["method_a", "method_b"]].assign(**decided(found, self.alpha))
 
 
@@ -255,6 +272,9 @@ def compare_folds(
     blocked by fold with the measures that it learns, Mardia's test, the groups that are not separated, and an ordering by each
     measure. Of one k-fold cross-validation both the test corrected for shared training data (the headline) and the paper's are
     made; of repeated and resampled cross-validation only the corrected one, and of 5x2 cv the combined F test.
+
+    Methods need not have the same folds: each pair is compared on those that both have, and what concerns all methods on those
+    that all have.
 
     Parameters
     ----------
@@ -280,7 +300,7 @@ def compare_folds(
     Raises
     ------
     IncomparableRunsError
-        The study has no such dataset, no folds, or fewer than two methods with the same folds.
+        The study has no such dataset, no folds, or no two methods that share two folds.
     MeasureError
         A measure that the folds do not have.
     ValueError
@@ -302,64 +322,75 @@ def compare_folds(
     names = _measures_of(frame, measures)
     recorded, frame = frame, _with_rates(frame, names)[names].astype(float)
     asked = study.values.loc[dataset].index if methods is None else []
-    kept, excluded, labels = common_folds(frame, dataset, asked)
-    frame = frame.loc[pd.MultiIndex.from_product([kept, labels])]
-    values = frame.to_numpy().reshape(len(kept), len(labels), len(names))
+    shared = shared_folds(frame, dataset, asked)
+    kept, by_all, n_shared = shared.methods, shared.by_all, int(shared.by_all.sum())
+    values = shared.cube(frame)
     runs = runs_of(study.runs, dataset, kept)
-    how, notes = recorded_protocol(runs, len(labels), protocol, ratio)
-    refusals = {"naive": how.naive_refused} if how.naive_refused else {}
+    sharings, hows, notes = shared.sharings(runs, protocol, ratio)
+    how = sharings[0].how
+    naive_refused = next((s.how.naive_refused for s in sharings if s.how.naive_refused), "")
+    refusals = {"naive": naive_refused} if naive_refused else {}
     split, said = unpaired(runs, kept) if paired else (None, [])
-    notes += [*said, *_disagreement(recorded.loc[pd.MultiIndex.from_product([kept, labels])], runs)]
+    notes += [*shared.notes, *said]
+    if n_shared > 1:
+        labels = [fold for fold, has in zip(shared.folds, by_all, strict=True) if has]
+        notes += _disagreement(recorded.loc[pd.MultiIndex.from_product([kept, labels])], runs)
 
-    options = {"methods": kept, "alpha": alpha}
-    tests = _pairs(values, names, how, paired, dependent, **options)
+    def over_pairs(names: list[str], dependent: str = "error", kind: str = "headline") -> Tests | None:
+        """The tests of all pairs on these measures, each on the folds that both have."""
+        at = values if len(names) == values.shape[2] else values[..., [frame.columns.get_loc(name) for name in names]]
+        make = partial(_pairs, names=names, paired=paired, dependent=dependent, alpha=alpha, kind=kind)
+        return over_sharings(at, sharings, kept, make, len(names), len(names) + 1 if paired else 2)
+
+    tests = over_pairs(names, dependent)
     names = tests.measures
-    values = values[..., [frame.columns.get_loc(name) for name in names]]
     if split is not None:
         pairs = count(int(split.sum()), "pair")
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
-    naive = plain = None
-    if not how.naive_refused:
-        naive = tests if how.ratio is None else hotelling_pairs(values, measures=names, paired=paired, **options)
-    if how.headline_ratio != how.ratio:
-        plain = hotelling_pairs(values, measures=names, paired=paired, ratio=how.ratio, **options)
-    design = "blocked" if paired else "one-way"
+    beside = {kind: over_pairs(names, kind=kind) for kind in ("naive", "plain")}
+    values = values[..., [frame.columns.get_loc(name) for name in names]]
+    frame = shared.frame(values, names)
     analyses: dict[str, ManovaResult | MardiaResult | None] = {"manova": None, "naive_manova": None, "mardia": None}
     several = {"methods": kept, "measures": names}
-    try:
-        analyses["mardia"] = mardia(values, measures=names)
-    except ValueError as error:
-        refusals["mardia"] = str(error)
-    if split is not None:
-        refusals["manova"] = f"{UNPAIRED.replace('these two', 'all methods')}"
+    everyone, widest_how = values if by_all.all() else np.ascontiguousarray(values[:, by_all]), widest(hows)
+    if n_shared < 2:
+        refusals |= dict.fromkeys(("mardia", "manova"), f"all methods together have {count(n_shared, 'fold')} in common")
     else:
         try:
-            analyses["manova"] = manova(values, design=design, ratio=how.headline_ratio, **several)
-            if naive is not None:
-                analyses["naive_manova"] = manova(values, design=design, **several)
+            analyses["mardia"] = mardia(everyone, measures=names)
+        except ValueError as error:
+            refusals["mardia"] = str(error)
+    if split is not None:
+        refusals["manova"] = f"{UNPAIRED.replace('these two', 'all methods')}"
+    elif n_shared > 1:
+        try:
+            design = "blocked" if paired else "one-way"
+            analyses["manova"] = manova(everyone, design=design, ratio=widest_how.headline_ratio, **several)
+            if not naive_refused:
+                analyses["naive_manova"] = manova(everyone, design=design, **several)
         except ValueError as error:
             refusals["manova"] = str(error)
-    beside = {"naive": naive, "plain": plain}
-    table, doubts = _table(tests, beside, split, how, analyses["mardia"], _nearly(values, names, paired), alpha)
+    table, doubts = _table(tests, beside, split, how, shared.in_common, paired, analyses["mardia"],
+                           _nearly(values, names, paired), alpha)  # fmt: skip
     if analyses["manova"] is not None and analyses["manova"].pvalue > alpha and table["significant"].any():
         notes.append(f"Pairs are separated although MANOVA finds no difference (p = {analyses['manova'].pvalue:.2g}).")
     ways = {name: study.directions.get(name) or COUNTS.get(name, "max") for name in names}
     with python_warnings.catch_warnings(record=True) as spoken:
         python_warnings.simplefilter("always")
         orderings = {
-            name: _ordering(values[..., [k]], name, ways[name], how, paired, split, options) for k, name in enumerate(names)
+            name: _ordering(values[..., [k]], name, ways[name], over_pairs, split, kept, alpha) for k, name in enumerate(names)
         }
         order = _overall(orderings, kept)
         groups, shown = grouped(pair_matrix(order, table["method_a"], table["method_b"], table["significant"]))
-    notes += [f"Left out: {e.name} {e.reason}." for e in excluded]
+    notes += [f"Left out: {e.name} {e.reason}." for e in shared.excluded]
     notes += getattr(analyses["manova"], "warnings", ())
     notes += [*getattr(tests, "warnings", ()), *doubts, *(str(w.message) for w in spoken)]
     if table["doubts"].str.len().any() and table["pvalue"].isna().any():
         notes.append("Pairs that could not be tested count as not separated in the groups.")
     return FoldComparison(
-        dataset=dataset, methods=kept, measures=names, n_folds=len(labels), protocol=how, paired=paired, alpha=alpha,
-        values=frame[names], means=_means(frame[names], kept, how, alpha), pairs=table, tests=tests, cliques=groups,
-        letters=shown, orderings=orderings, excluded=excluded, refusals=refusals,
+        dataset=dataset, methods=kept, measures=names, n_folds=len(shared.folds), n_shared_folds=n_shared, protocol=how,
+        paired=paired, alpha=alpha, values=frame, means=_means(frame, kept, hows, alpha),
+        pairs=table, tests=tests, cliques=groups, letters=shown, orderings=orderings, excluded=shared.excluded, refusals=refusals,
         warnings=tuple(dict.fromkeys(notes)), **analyses,
     )  # fmt: skip
 
@@ -402,39 +433,17 @@ def _with_rates(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**new)
 
 
-def common_folds(
-    frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()
-) -> tuple[list[str], tuple[Excluded, ...], list[object]]:
-    """The methods with every value on the most common folds, those without (`asked` for, too) and why, and these folds."""
-    found = {name: frozenset(rows.index.get_level_values(1)) for name, rows in frame.groupby(level=0, sort=False)}
-    common = Counter(found.values()).most_common(1)[0][0]
-    excluded = [Excluded("method", name, "has no values by fold") for name in asked if name not in found]
-    for name, folds in found.items():
-        if folds != common:
-            reason = f"has {len(folds & common)} of the {len(common)} folds"
-            reason += f" and {len(folds - common)} others" if folds - common else ""
-        elif empty := [(m, f) for (f, m), gap in frame.loc[name].isna().stack().items() if gap]:
-            reason = f"has no value of {some(f'{m} in fold {f}' for m, f in empty)}"
-        else:
-            continue
-        excluded.append(Excluded("method", name, reason))
-    gone = {e.name for e in excluded}
-    kept = [name for name in found if name not in gone]
-    if len(kept) < 2:
-        why = "; ".join(f"{e.name} {e.reason}" for e in excluded)
-        raise IncomparableRunsError(
-            f"a test over folds needs two methods with the same folds, got {len(kept)} on {dataset}{': ' if why else ''}{why}."
-        )
-    return kept, tuple(excluded), sorted(common)
-
-
 def _pairs(
-    values: np.ndarray, names: list[str], how: Protocol, paired: bool, dependent: str, methods: list[str], alpha: float
-) -> HotellingPairs | FiveByTwoPairs:
-    """The headline tests."""
-    tests = hotelling_pairs(
-        values, methods=methods, measures=names, ratio=how.headline_ratio, paired=paired, dependent=dependent, alpha=alpha
-    )
+    values: np.ndarray, how: Protocol, methods: list[str], *, names: list[str], paired: bool, dependent: str, alpha: float,
+    kind: str,
+) -> Tests | None:
+    """The headline tests of all pairs on the same folds, or those beside them; None where these may not, or need not, be made."""
+    options = {"methods": methods, "measures": names, "paired": paired, "alpha": alpha}
+    if kind == "naive":
+        return None if how.naive_refused else hotelling_pairs(values, **options)
+    if kind == "plain":
+        return None if how.headline_ratio == how.ratio else hotelling_pairs(values, ratio=how.ratio, **options)
+    tests = hotelling_pairs(values, ratio=how.headline_ratio, dependent=dependent, **options)
     if how.kind != "5x2" or not paired:
         return tests
     at = [names.index(name) for name in tests.measures]
@@ -443,8 +452,10 @@ def _pairs(
 
 def _residuals(values: np.ndarray, paired: bool) -> np.ndarray:
     """What is left of the methods' means, and of the folds' where they are the same: one row a (method, fold)."""
-    left = values - values.mean(axis=1, keepdims=True)
-    return (left - left.mean(axis=0) if paired else left).reshape(-1, values.shape[2])
+    mean = np.nanmean if np.isnan(values).any() else np.mean
+    left = values - mean(values, axis=1, keepdims=True)
+    left = (left - mean(left, axis=0) if paired else left).reshape(-1, values.shape[2])
+    return left if mean is np.mean else left[~np.isnan(left).any(axis=1)]
 
 
 def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
@@ -456,8 +467,8 @@ def _nearly(values: np.ndarray, names: Sequence[str], paired: bool) -> str:
 
 
 def _table(
-    tests: HotellingPairs | FiveByTwoPairs, beside: Mapping[str, HotellingPairs | None], split: np.ndarray | None,
-    how: Protocol, normal: MardiaResult | None, nearly: str, alpha: float,
+    tests: Tests, beside: Mapping[str, Tests | None], split: np.ndarray | None, how: Protocol, in_common: np.ndarray,
+    paired: bool, normal: MardiaResult | None, nearly: str, alpha: float,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows of `FoldComparison.pairs`, and the doubts that all of them share."""
     table = tests.table.drop(columns="problem").copy()
@@ -475,21 +486,30 @@ def _table(
     patterns, which = np.unique(differs, axis=0, return_inverse=True)
     words = [", ".join(m for m, yes in zip(tests.measures, row, strict=True) if yes) or "a combination" for row in patterns]
     table["carried_by"] = np.where(table["significant"], np.array(words, dtype=object)[which.ravel()], "")
-    shared = [nearly] if nearly else []
-    if tests.df[1] < FEW_DF:
-        shared.append(
-            f"{count(len(tests.measures), 'measure')} on {count(how.n_folds, 'fold')} leave too few degrees of freedom "
-            f"({tests.df[1]:g}): use fewer measures or more folds"
-        )
+    several = []
     if normal is not None and normal.pvalue <= alpha:
         both = f"Mardia p = {normal.pvalue:.2g} for skewness and kurtosis together"
-        shared.append(f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() tests without that")
+        several.append(f"the results do not look normal ({both}); in Python, compare_folds(…).permutation() tests without that")
     if not how.known and how.n_folds > MANY_FOLDS:
-        shared.append(f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which needs a larger correction")
-    table["reliable"] = (problem == "") & (not shared)
-    problem[problem == ""] = "; ".join(shared)
+        several.append(f"{how.n_folds} folds of unknown origin may be repeated cross-validation, which needs a larger correction")
+    fine = problem == ""
+    table["reliable"] = fine
+    df = tests.df[1] if isinstance(tests, FiveByTwoPairs) else tests.residual_df - len(tests.measures) + 1
+    df, said = np.broadcast_to(np.ravel(df), len(table)), []
+    for n, left in dict.fromkeys(zip(in_common[fine], df[fine], strict=True)) or [(how.n_folds, tests.df[1])]:
+        doubts = [nearly] if nearly else []
+        if left < FEW_DF:
+            doubts.append(
+                f"{count(len(tests.measures), 'measure')} on {count(n, 'fold')} leave too few degrees of freedom ({left:g}): use "
+                "fewer measures or more folds"
+            )
+        doubts += several
+        rows = fine & (in_common == n)
+        table.loc[rows, "reliable"], problem[rows] = not doubts, "; ".join(doubts)
+        said += doubts
     table["doubts"] = problem
-    return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in shared]
+    table.insert(2, "folds", in_common)
+    return table, [f"{doubt[0].upper()}{doubt[1:]}." for doubt in dict.fromkeys(said)]
 
 
 def _disagreement(recorded: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
@@ -530,23 +550,35 @@ def jointly(found: Mapping[str, FoldComparison]) -> dict[str, FoldComparison]:
     return out
 
 
+def lost_pairs(found: Iterable[FoldComparison]) -> str:
+    """How many pairs could not be tested, and for what, as the end of a sentence; empty where all could.
+
+    >>> lost_pairs([])
+    ''
+    """
+    found = list(found)
+    reasons = {why for one in found for why in one.untested}
+    total = sum(sum(one.untested.values()) + one.n_lost for one in found)
+    want = " for want of folds in common" if all("in common" in why for why in reasons) else ""
+    return f"; {count(total, 'pair')} could not be tested{want}" if total else ""
+
+
 def _ordering(
-    values: np.ndarray, name: str, direction: str, how: Protocol, paired: bool, split: np.ndarray | None,
-    options: Mapping[str, object],
+    values: np.ndarray, name: str, direction: str, over_pairs: Callable[[list[str]], Tests | None], split: np.ndarray | None,
+    methods: list[str], alpha: float,
 ) -> Ordering:
-    methods = options["methods"]
-    means = pd.Series(values.mean(axis=(1, 2)), methods, name=name).sort_values(ascending=direction == "min", kind="stable")
+    mean = np.nanmean if np.isnan(values).any() else np.mean
+    means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(ascending=direction == "min", kind="stable")
     order = means.index.tolist()
     try:
-        table = _pairs(values, [name], how, paired, "error", **options).table
-        pvalue = table["pvalue"].to_numpy().copy()
+        pvalue = over_pairs([name]).table["pvalue"].to_numpy().copy()
     except ValueError:  # this measure alone does not vary
         pvalue = np.full(len(methods) * (len(methods) - 1) // 2, np.nan)
     if split is not None:
         pvalue[split] = np.nan
     pairs = zip(*combinations(methods, 2), strict=True)
     pvalues = pair_matrix(order, *pairs, holm(pvalue), own=1.0)
-    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= options["alpha"]))
+    return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= alpha))
 
 
 def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[str]:
@@ -555,9 +587,10 @@ def _overall(orderings: Mapping[str, Ordering], methods: Sequence[str]) -> list[
     return pd.concat(ranks, axis=1).mean(axis=1).sort_values(kind="stable").index.tolist()
 
 
-def _means(frame: pd.DataFrame, methods: list[str], how: Protocol, alpha: float) -> pd.DataFrame:
+def _means(frame: pd.DataFrame, methods: list[str], hows: Sequence[Protocol], alpha: float) -> pd.DataFrame:
     """Means over folds with Student's intervals, whose variance is corrected for shared training data."""
     by_fold = frame.unstack("method").swaplevel(axis=1)[methods]
-    table = mean_intervals(by_fold, alpha, how.headline_ratio)
+    of = {how: [m for m, theirs in zip(methods, hows, strict=True) if theirs == how] for how in hows}
+    table = pd.concat([mean_intervals(by_fold[names], alpha, how.headline_ratio) for how, names in of.items()])
     table.insert(1, "sd", by_fold.std())
     return table.reindex(pd.MultiIndex.from_product([methods, frame.columns], names=["method", "measure"]))

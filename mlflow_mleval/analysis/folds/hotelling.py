@@ -182,7 +182,8 @@ class HotellingPairs:
         could be tested), significant, problem (why the pair could not be tested, else empty; its numbers are then NaN).
     differences, directions, errors : Pairs x measures, rows as in `table`: mean of a minus mean of b; weights of the combination
         on which they differ most; standard errors of the mean differences.
-    df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t.
+    df, residual_df : Degrees of freedom of the F; of the covariances, and of Student's t. Where pairs were tested on different
+        folds, `df` is that of the pairs with most folds, and `residual_df` has one a pair.
     methods, measures : That were tested; `dropped` maps measures that were left out to the reason.
     """
 
@@ -191,7 +192,7 @@ class HotellingPairs:
     directions: pd.DataFrame
     errors: pd.DataFrame
     df: tuple[int, int]
-    residual_df: int
+    residual_df: int | Array
     methods: list[Hashable]
     measures: list[Hashable]
     dropped: dict[Hashable, str]

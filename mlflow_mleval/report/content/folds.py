@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.folds.manova import ManovaResult
+from mlflow_mleval.analysis.folds.protocol import UNPAIRED
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
@@ -62,18 +63,18 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
         blocks.append(Terms(list(terms.items()), doc.WORDS))
     total, apart = sum(len(f.pairs) for f in folds.values()), sum(f.pairs["significant"].sum() for f in folds.values())
     hint = f"{apart:,} of {count(total, 'pair')} separated on {count(len(folds), 'dataset')}" if folds else "not tested"
-    if lost := sum(int(f.pairs["pvalue"].isna().sum()) + f.n_lost for f in folds.values()):
-        hint += f"; {count(lost, 'pair')} could not be tested"
-    return Section("folds", "By fold", blocks, hint)
+    return Section("folds", "By fold", blocks, hint + lost_pairs(folds.values()))
 
 
 def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
-    where = f"over {count(found.n_folds, 'fold')} of {name(dataset)}"
+    shared = found.n_shared_folds == found.n_folds
+    where = f"over {count(found.n_folds, 'fold')}{'' if shared else ', as far as a method has them,'} of {name(dataset)}"
+    of_pairs = where if shared else f"over the {found.folds_of_a_pair} of {name(dataset)} that both have"
     blocks: list[Any] = [
         doc.Text(sentences(found), title=f"On {name(dataset)}", **at),
         means_table(found, caption=f"Means {where}", key=f"fold-means-{i}", **at),
         *doc.points(found.doubts, "Doubts about these verdicts", **at),
-        fold_pairs(found, title="Every pair", caption=f"Pairs of methods {where}", key=f"fold-pairs-{i}", **at),
+        fold_pairs(found, title="Every pair", caption=f"Pairs of methods {of_pairs}", key=f"fold-pairs-{i}", **at),
     ]
     if len(found.measures) > 1:
         title = "By each measure alone; methods that share a letter are not separated by it"
@@ -106,17 +107,18 @@ def sentences(found: FoldComparison) -> list[str]:
 
 def _pairs(found: FoldComparison) -> str:
     table = found.pairs
-    untested, apart = int(table["pvalue"].isna().sum()), int(table["significant"].sum())
+    untested, apart = found.untested, int(table["significant"].sum())
+    each = "" if found.n_shared_folds == found.n_folds else f", each pair on the {found.folds_of_a_pair} that both have"
     text = (
         f"{count(found.n_folds, 'fold')}, {count(len(found.methods), 'method')}, tested on {listed(found.measures, most=8)}"
         f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
-        f"{apart} of {count(len(table), 'pair')} (Holm's correction{_over(found)}, α = {level(found.alpha)})"
+        f"{apart} of {count(len(table), 'pair')}{each} (Holm's correction{_over(found)}, α = {level(found.alpha)})"
     )
-    if untested:
-        text += f"; {count(untested, 'pair')} could not be tested"
+    for why, n in untested.items():
+        text += f"; {count(n, 'pair')} could not be tested" + (f": {why}" if why != UNPAIRED else "")
     if found.n_lost:
         gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
-        text += f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of the same folds"
+        text += f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of folds in common"
     if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
@@ -136,8 +138,9 @@ def _overall(found: FoldComparison) -> str:
     if m is None or len(found.methods) < 3:
         return ""
     naive = found.naive_manova if m.ratio is not None else None
+    of = "" if found.n_shared_folds == found.n_folds else f" on the {count(found.n_shared_folds, 'fold')} that all have"
     return (
-        f"All methods together: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, F({', '.join(map(number, m.df))}) = "
+        f"All methods together{of}: MANOVA, {m.design}, Wilks Λ = {number(m.statistic)}, F({', '.join(map(number, m.df))}) = "
         f"{number(m.f_statistic)}, {pvalue(m.pvalue)}{'' if naive is None else f' (not corrected: {pvalue(naive.pvalue)})'}."
     )
 
@@ -195,6 +198,10 @@ def means_table(found: FoldComparison, **options: Any) -> Table:
     first = "The best mean rank over these measures comes first." if len(found.measures) > 1 else "The best comes first."
     shared = "" if found.protocol.ratio is None else ", as wide as shared training data make it"
     columns = [doc.names("method", shown, note=f"{first} Means with {100 * (1 - found.alpha):g}% intervals{shared}.")]
+    if found.n_shared_folds < found.n_folds:
+        own = found.values.groupby(level=0).size()
+        note = "Folds: how many the method has; its means are over them."
+        columns.append(Column("folds", [str(own[m]) for m in shown], note=note))
     for i, (measure, head) in enumerate(zip(found.measures, _heads(found), strict=True)):
         means = found.means.xs(measure, level="measure").loc[shown, ["mean", "low", "high"]]
         columns.append(Column(head, with_intervals(means.to_numpy()), keep=len(found.measures) - i))
@@ -222,6 +229,8 @@ def fold_pairs(found: FoldComparison, **options: Any) -> Table:
                note="Carried by: measures that differ on their own, + where the first is better, − where the second is."),
         doc.pvalues("p", shown["pvalue"], keep=2),
     ]  # fmt: skip
+    if found.n_shared_folds < found.n_folds:
+        columns.insert(2, Column("folds", shown["folds"].map(str).tolist(), keep=3, note="Folds: how many both methods have."))
     if shown["plain_pvalue"].notna().any():
         note = "Plain: Holm's p of the test that is corrected by n_test/n_train alone."
         columns.append(doc.pvalues("plain", shown["plain_pvalue_corrected"], keep=3, note=note))
@@ -241,7 +250,7 @@ def orderings(found: FoldComparison) -> list[tuple[str, str]]:
 def overview_table(folds: Folds, **options: Any) -> Table:
     """One row a dataset: how many pairs the tests separate, and what was tested where that differs."""
     found = list(folds.values())
-    tested = {"folds": [count(f.n_folds, "fold") for f in found], "methods": [count(len(f.methods), "method") for f in found],
+    tested = {"folds": [f.folds_of_a_pair for f in found], "methods": [count(len(f.methods), "method") for f in found],
               "measures": [listed(f.measures, most=8) for f in found]}  # fmt: skip
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
     naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
@@ -329,7 +338,8 @@ def _record(found: FoldComparison) -> dict[str, Any]:
     learned = found.learned
     return {
         "sentences": sentences(found), "test": headline_test(found),
-        **doc.named(found, "dataset", "methods", "measures", "n_folds", "protocol", "paired", "alpha", "pairs", "directions"),
+        **doc.named(found, "dataset", "methods", "measures", "n_folds", "n_shared_folds", "protocol", "paired", "alpha", "pairs"),
+        "directions": found.directions,
         "means": found.means.reset_index(), "manova": _manova(found.manova), "naive_manova": _manova(found.naive_manova),
         "orderings": {m: doc.named(o, "direction", "order", "groups", "letters") for m, o in found.orderings.items()},
         "learned": learned and {

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, lost_pairs
 from mlflow_mleval.analysis.survivals import Survivals
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
@@ -74,13 +74,14 @@ def by_fold(c: Comparison) -> list[Sentence]:
         others = [m for m in first.methods if m != c.leader]
         behind = [m for m in others if first.separated.loc[c.leader, m]]
         whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
-        text = f"Over its {count(first.n_folds, 'fold')}, {by}, {listed(c.leaders)} is separated from {whom}"
+        text = f"Over its {first.folds_of_a_pair}, {by}, {listed(c.leaders)} is separated from {whom}"
         text += _directions(first, c.leader, behind)
     else:
         alike = f" {by}" if all(tuple(found.measures) == tuple(first.measures) for found in more) else ""
         total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
         text = f"Tests over folds{alike} separate {apart:,} of {count(total, 'pair')} on {count(len(pairs), 'dataset')}"
         text += ", corrected over pairs and datasets" if more else ""
+    text += lost_pairs(c.folds.values())
     return [Sentence(f"{text}{doubted}.", ("folds",))]
 
 

@@ -1,0 +1,257 @@
+"""Which folds two methods share: each pair is compared on those that both have, and no method is lost for lacking some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mlflow_mleval.analysis.folds.five_by_two import FiveByTwoPairs
+from mlflow_mleval.analysis.folds.hotelling import HotellingPairs
+from mlflow_mleval.analysis.folds.protocol import Protocol, recorded_protocol, widest
+from mlflow_mleval.analysis.paired import decided
+from mlflow_mleval.errors import IncomparableRunsError
+from mlflow_mleval.naming import some
+from mlflow_mleval.study import Excluded
+
+Tests = HotellingPairs | FiveByTwoPairs
+#: Why two methods cannot be compared over folds.
+FEW_SHARED = "they have fewer than two folds in common"
+_OTHER_PROTOCOL = "the folds that they have in common came about in another way than those of the other pairs"
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Pairs of methods that share the same folds.
+
+    Attributes
+    ----------
+    members : Positions of the methods that they are made of.
+    rows : Positions of the pairs among those of all methods, as ``numpy.triu_indices`` orders them; `inner`: among those of the
+        members.
+    folds : Which folds both have.
+    how : How these came about.
+    """
+
+    members: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    folds: NDArray[np.bool_]
+    how: Protocol
+
+
+@dataclass(frozen=True)
+class SharedFolds:
+    """The folds of some methods on a dataset.
+
+    Attributes
+    ----------
+    methods : Those that share at least two folds with another one; `excluded` has the others, and why.
+    folds : All folds that any of them has; `whole`, methods x folds: where a method has every value.
+    notes : What a reader must know of them.
+    """
+
+    dataset: str
+    methods: list[str]
+    folds: list[Hashable]
+    whole: NDArray[np.bool_]
+    recorded: NDArray[np.int64]
+    excluded: tuple[Excluded, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def by_all(self) -> NDArray[np.bool_]:
+        """Which folds all methods have."""
+        return self.whole.all(axis=0)
+
+    @property
+    def in_common(self) -> NDArray[np.int64]:
+        """Pairs: how many folds the two share."""
+        first, second = np.triu_indices(len(self.methods), 1)
+        counts = self.whole.astype(np.int64) @ self.whole.T.astype(np.int64)
+        return counts[first, second]
+
+    def cube(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """The values as methods x folds x columns, NaN in the folds where a method lacks one."""
+        frame = frame[~frame.index.duplicated()].reindex(pd.MultiIndex.from_product([self.methods, self.folds]))
+        values = frame.to_numpy(dtype=float).reshape(*self.whole.shape, -1)
+        return values if self.whole.all() else np.where(self.whole[..., None], values, np.nan)
+
+    def frame(self, values: NDArray[np.float64], columns: Sequence[str]) -> pd.DataFrame:
+        """Such values as rows by (method, fold), of the folds that a method has."""
+        rows = self.whole.ravel()
+        index = pd.MultiIndex.from_product([self.methods, self.folds], names=["method", "fold"])
+        return pd.DataFrame(values.reshape(len(index), -1), index, list(columns))[rows]
+
+    def sharings(
+        self, runs: pd.DataFrame, kind: str | None = None, ratio: float | None = None
+    ) -> tuple[list[Sharing], list[Protocol], list[str]]:
+        """The pairs by the folds that they share, those with most folds first; how the folds of each method came about; notes.
+
+        `runs`, `kind` and `ratio` are as in `recorded_protocol`. Where no sizes are recorded, folds count as a cross-validation
+        of as many folds as the method with fewer has: the wider correction.
+        """
+        keys = np.column_stack([self.whole, self.recorded])
+        _, which = np.unique(keys, axis=0, return_inverse=True)
+        which = which.ravel()
+        classes = [np.flatnonzero(which == k) for k in range(which.max() + 1)]
+        said = []
+        for members in classes:
+            here = runs[runs.index.isin([self.methods[i] for i in members])]
+            said.append(recorded_protocol(here, int(self.recorded[members[0]]), kind, ratio))
+        alone = [how for how, _ in said]
+        hows = [self._of_the_whole(k, classes, alone) if kind is None else how for k, how in enumerate(alone)]
+        notes = [t for (was, texts), how in zip(said, hows, strict=True) for t in texts if how == was or t != was.caution]
+        if len({how.ratio for how in hows}) > 1:
+            guessed = tuple({how.reason for how in hows if not how.known})
+            what = "folds came about in different ways"
+            if len(guessed) > 1:
+                notes = [text for text in notes if not text.startswith(guessed)]
+                what = "sizes of the folds are not recorded: those of each method are taken as one cross-validation"
+            notes.append(f"The {what}. Each pair takes the wider of its two corrections.")
+        row = np.zeros((len(self.methods),) * 2, dtype=np.int64)
+        first, second = np.triu_indices(len(self.methods), 1)
+        row[first, second] = np.arange(len(first))
+        found = []
+        for i, j in combinations_with_replacement(range(len(classes)), 2):
+            members = np.sort(np.concatenate([classes[i], classes[j]])) if i != j else classes[i]
+            a, b = np.triu_indices(len(members), 1)
+            inner = np.flatnonzero(which[members[a]] != which[members[b]]) if i != j else np.arange(len(a))
+            if len(inner):
+                folds = self.whole[classes[i][0]] & self.whole[classes[j][0]]
+                how = replace(widest([hows[i], hows[j]]), n_folds=int(folds.sum()))
+                found.append(Sharing(members, row[members[a[inner]], members[b[inner]]], inner, folds, how))
+        found.sort(key=lambda s: (-int(s.folds.sum()), -len(s.rows)))
+        return found, [hows[k] for k in which], list(dict.fromkeys(notes))
+
+
+    def _of_the_whole(self, k: int, classes: Sequence[NDArray[np.int64]], hows: Sequence[Protocol]) -> Protocol:
+        """How folds came about that look resampled, but are part of another method's cross-validation."""
+        mine = self.whole[classes[k][0]]
+        for members, how in zip(classes, hows, strict=True):
+            part = (self.whole[members[0]] >= mine).all() and hows[k].known and hows[k].kind == "resampled"
+            if part and how.kind == "k-fold" and how.known and np.isclose(how.ratio, hows[k].ratio, rtol=0.05):
+                return how
+        return hows[k]
+
+
+def shared_folds(frame: pd.DataFrame, dataset: str, asked: Iterable[str] = ()) -> SharedFolds:
+    """What the methods of a frame (index: method, fold) share; `asked` are methods that should have folds, too.
+
+    Raises
+    ------
+    IncomparableRunsError
+        No two methods share two folds.
+    """
+    labels = frame.index.get_level_values(1)
+    complete = frame.notna().all(axis=1).to_numpy()
+    found = list(dict.fromkeys(frame.index.get_level_values(0)))
+    folds = sorted(dict.fromkeys(labels))
+    at, where = pd.Index(found, tupleize_cols=False), pd.Index(folds, tupleize_cols=False)
+    i, j = at.get_indexer(frame.index.get_level_values(0)), where.get_indexer(labels)
+    whole = np.zeros((len(found), len(folds)), dtype=bool)
+    whole[i, j] = complete
+    recorded = np.bincount(i, minlength=len(found))
+    counts = whole.astype(np.int64) @ whole.T.astype(np.int64)
+    np.fill_diagonal(counts, 0)
+    kept = counts.max(axis=1, initial=0) >= min(2, len(folds))
+    excluded = [Excluded("method", name, "has no values by fold") for name in asked if name not in set(found)]
+    lacking = {found[k]: _lacks(frame, found[k], folds, whole[k]) for k in np.flatnonzero(~whole.all(axis=1))}
+    alone = [k for k in range(len(found)) if not kept[k]]
+    if kept.sum() < 2:
+        why = "; ".join([f"{e.name} {e.reason}" for e in excluded] + [f"{name} {text}" for name, text in lacking.items()])
+        raise IncomparableRunsError(
+            f"a test over folds needs two methods that share two folds, got {'1 method' if len(found) == 1 else 'none'} on "
+            f"{dataset}{': ' if why else ''}{why}."
+        )
+    excluded += [Excluded("method", found[k], f"{lacking[found[k]]}, and shares fewer than two with each other method")
+                 for k in alone]  # fmt: skip
+    rows = np.flatnonzero(kept)
+    used = whole[rows].any(axis=0)
+    notes = []
+    if said := [f"{found[k]} {lacking[found[k]]}" for k in rows if found[k] in lacking]:
+        notes.append(f"Not all methods have the same folds, so each pair is compared on those that both have: {some(said)}.")
+    return SharedFolds(
+        dataset, [found[k] for k in rows], [fold for fold, has in zip(folds, used, strict=True) if has], whole[rows][:, used],
+        recorded[rows], tuple(excluded), tuple(notes),
+    )  # fmt: skip
+
+
+def _lacks(frame: pd.DataFrame, name: str, folds: Sequence[Hashable], whole: NDArray[np.bool_]) -> str:
+    """Which folds or values a method lacks."""
+    rows = frame.loc[name]
+    empty = [f"{m} in fold {f}" for (f, m), gap in rows.isna().stack().items() if gap]
+    parts = [f"has {len(rows)} of the {len(folds)} folds"] if len(rows) < len(folds) else []
+    return " and ".join([*parts, *([f"has no value of {some(empty)}"] if empty else [])])
+
+
+def over_sharings(
+    values: NDArray[np.float64], sharings: Sequence[Sharing], methods: Sequence[str],
+    make: Callable[[NDArray[np.float64], Protocol, list[str]], Tests | None], n_measures: int, least: int,
+) -> Tests | None:
+    """The tests of all pairs, each on the folds that its two methods share.
+
+    `make` tests the pairs of some methods on some folds: the values, how these came about, and the methods; None where that test
+    may not be made. Its ValueError is raised for the pairs that share most folds; for others it is why they were not tested, as
+    is sharing fewer than `least` folds.
+    """
+    first, *others = sharings
+    if not others:
+        return make(values, first.how, list(methods))
+    main = make(_part(values, first), first.how, [methods[i] for i in first.members])
+    found: list[tuple[Sharing, Tests | str | None]] = [(first, main)]
+    for s in others:
+        n = int(s.folds.sum())
+        if n < 2:
+            found.append((s, FEW_SHARED))
+        elif n < least:
+            found.append((s, f"they have only {n} folds in common, too few to test {n_measures} measures together"))
+        else:
+            try:
+                tests = make(_part(values, s), s.how, [methods[i] for i in s.members])
+            except ValueError as error:
+                found.append((s, str(error).rstrip(".")))
+            else:
+                found.append((s, _OTHER_PROTOCOL if main is not None and tests is not None and type(tests) is not type(main)
+                              else tests))  # fmt: skip
+    return _merged([(s, t) for s, t in found if t is not None], methods, n_measures)
+
+
+def _part(values: NDArray[np.float64], of: Sharing) -> NDArray[np.float64]:
+    return np.ascontiguousarray(values[of.members][:, of.folds])
+
+
+def _merged(found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str], p: int) -> Tests | None:
+    made = [(s, t) for s, t in found if not isinstance(t, str)]
+    if not made:
+        return None
+    like = made[0][1]
+    n = len(methods) * (len(methods) - 1) // 2
+    a, b = (np.array(side, dtype=object) for side in zip(*combinations(methods, 2), strict=True))
+    columns = {name: np.full(n, np.nan) for name in ("statistic", "f_statistic", "pvalue")}
+    problem = np.full(n, "", dtype=object)
+    by_measure = ["differences", "directions"]
+    by_measure += ["errors"] if isinstance(like, HotellingPairs) else ["posthoc_pvalues", "posthoc_corrected"]
+    tables = {name: np.full((n, p), np.nan) for name in by_measure}
+    df = np.full((n, 1), np.nan)
+    for s, t in found:
+        if isinstance(t, str):
+            problem[s.rows] = t
+            continue
+        rows = t.table.iloc[s.inner]
+        for name, column in columns.items():
+            column[s.rows] = rows[name]
+        problem[s.rows] = rows["problem"]
+        for name, table in tables.items():
+            table[s.rows] = getattr(t, name).to_numpy()[s.inner]
+        df[s.rows] = getattr(t, "residual_df", np.nan)
+    table = {"method_a": a, "method_b": b, **columns, **decided(columns["pvalue"], like.alpha), "problem": problem}
+    order = ["method_a", "method_b", "statistic", "f_statistic", *decided(columns["pvalue"], like.alpha), "problem"]
+    changed = {name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()}
+    if isinstance(like, HotellingPairs):
+        changed |= {"residual_df": df, "warnings": tuple(text for text in like.warnings if text.startswith("Left out"))}
+    return replace(like, table=pd.DataFrame(table)[order], methods=list(methods), **changed)
