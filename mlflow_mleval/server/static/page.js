@@ -173,9 +173,9 @@ async function listExperiments(token = "") {
 const boxes = () => [...$("experiments").querySelectorAll("input[type=checkbox]")];
 
 function drawChosen() {
-  $("chosen").replaceChildren(...[...chosen].map(([id, name]) => element("li", {}, element("bdi", {}, name || id),
+  $("chosen").replaceChildren(...[...chosen].map(([id, name]) => element("li", {}, element("bdi", {}, name || `experiment ${id}`),
     button("×", () => choose(id, name, false), {"aria-label": `Leave out ${name || id}`}))));
-  const names = [...chosen].map(([id, name]) => name || id);
+  const names = [...chosen].map(([id, name]) => name || `experiment ${id}`);
   $("chosen-hint").textContent = names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
   $("hold").hidden = $("go").hidden = !chosen.size;
 }
@@ -261,6 +261,7 @@ async function readSurvey() {
   } catch (error) {
     if (stopped(error)) return;
     $("go-hint").textContent = "";
+    place.replaceChildren();
     if (!mark(error.field, error.message)) place.replaceChildren(failed(error, survey));
   }
   place.removeAttribute("aria-busy");
@@ -325,8 +326,8 @@ function wrong(error, newer) {
     blank();
     if (error.status !== 401) { $("hold").hidden = $("go").hidden = !chosen.size; $("hold").open = true; }
   }
-  $("state").replaceChildren(failed(error, () => compare(newer)));
-  mark(error.field, error.message);
+  $("state").replaceChildren();
+  if (!mark(error.field, error.message)) $("state").replaceChildren(failed(error, () => compare(newer)));
 }
 function blank() {
   shown = null;
