@@ -282,7 +282,7 @@ class Comparison(Reported):
     def mean_flows(self) -> pd.DataFrame:
         """Net flow by each measure alone, averaged over datasets: methods x measures."""
         by = self.fusion.flows.by_measure
-        return pd.DataFrame((by.up - by.down).mean(axis=0).T, by.methods, by.measures)
+        return pd.DataFrame(by.net.mean(axis=0).T, by.methods, by.measures)
 
     @property
     def plane(self) -> Gaia | None:

@@ -208,6 +208,11 @@ class FlowsByMeasure:
         """Datasets x measures: whether all methods have the same value."""
         return np.ptp(self.values, axis=2) == 0
 
+    @property
+    def net(self) -> Array:
+        """Net flows, datasets x measures x methods."""
+        return self.up - self.down
+
     def weigh(self, weights: Weights = "entropy", drop_constant: bool = False) -> WeighedFlows:
         """The flows fused; options as in `promethee`."""
         share = weights_of(weights, self.values, self.turned, self.measures, drop_constant)

@@ -190,6 +190,27 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Slider:
+    """The weight of a measure where a reader may move it: its name, which way is better, and the weight it starts at."""
+
+    measure: str
+    arrow: str
+    start: float
+
+
+@dataclass(frozen=True)
+class Sliders:
+    """Weights that a reader may move, on pages only: a script ranks anew from `data` and moves what the page shows."""
+
+    title: str
+    about: str
+    rows: Sequence[Slider]
+    scale: tuple[float, float]  #: the least step, and the largest weight
+    data: Mapping[str, Any]
+    depth: int = PAGE
+
+
+@dataclass(frozen=True)
 class Terms:
     """Terms and what they say."""
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mlflow_mleval import __version__
-from mlflow_mleval.report.document import Document, plain
+from mlflow_mleval.report.document import PAGE, Document, Sliders, plain
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.report.svg import Svg
 
@@ -23,7 +24,8 @@ _MARKED = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 
 def render(document: Document, width: int = 100) -> str:
     """The sections under a title and a line about them, the first and the marked ones open; made for sandboxed frames, too."""
-    script = template_text("report.js")
+    weighed = any(isinstance(block, Sliders) for section in document.sections for block in section.linear(PAGE))
+    script = template_text("report.js") + (template_text("weights.js") if weighed else "")
     digest = base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode()
     maker = f"mlflow-mleval {__version__}"
     return _environment().get_template("page.html.j2").render(
@@ -55,7 +57,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined, finalize=_visible,
     )  # fmt: skip
     classes = {"<": "left", "^": "centre", "wrap": "wrap", ">": ""}
-    made.globals |= {"cell": _cell, "marks": _marks, "kind": lambda block: type(block).__name__.lower(), "classes": classes}
+    made.globals |= {"cell": _cell, "marks": _marks, "json": _json, "kind": lambda block: type(block).__name__.lower(),
+                     "classes": classes}  # fmt: skip
     made.filters["plain"] = plain
     return made
 
@@ -84,6 +87,16 @@ def _cell(value: Any, of: str) -> Any:
         return value
     whole = terminal(plain(str(value)))
     return _name(shorten(whole, NAME), whole, {of: whole} if of in ("method", "dataset") else {})
+
+
+def _json(data: Any) -> Markup:
+    """Data for a script of the page, which nothing in them can end.
+
+    >>> print(_json({"a": "</script>"}))
+    {"a":"\\u003c/script\\u003e"}
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return Markup(re.sub("[<>&]", lambda char: f"\\u{ord(char[0]):04x}", text))
 
 
 def _marks(marks: Mapping[str, str]) -> Markup:

@@ -12,8 +12,9 @@ from mlflow_mleval.analysis.promethee import PrometheeResult
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.best_methods import best
+from mlflow_mleval.report.content.sliders import sliders
 from mlflow_mleval.report.content.verdict import choices
-from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Table, listed, name
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Section, Sliders, Table, listed, name
 from mlflow_mleval.report.figures.strips import CELLS, flow_bar, rank_strip
 from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, number, with_intervals
 
@@ -27,6 +28,7 @@ FLOWS = ["phi_plus", "phi_minus", "phi"]
 def section(c: Comparison) -> Section:
     """The ranking with a bar of net flow and a strip of ranks in each row, and the ranks in numbers."""
     blocks: list[Any] = [_ranking(c)]
+    weights = sliders(c, METHODS)
     if len(c.order) > METHODS:
         mean = c.ranks.mean()[c.order[METHODS:]]
         words = f"The other {len(mean)} have mean ranks from {number(mean.iloc[0])} to {number(mean.iloc[-1])}: "
@@ -34,10 +36,14 @@ def section(c: Comparison) -> Section:
     if len(c.ranks) > 1:
         frame, total = c.ranks[c.order[:METHODS]].T.iloc[:, :DATASETS].rename_axis(columns="dataset"), len(c.ranks)
         some = f"The first {DATASETS} of {total:,} datasets are shown; ranks_by_dataset.csv holds all."
-        about = {"title": "Rank on each dataset", "note": some if total > DATASETS else ""}
+        about = {"key": "ranks", "title": "Rank on each dataset", "note": some if total > DATASETS else ""}
         blocks.append(grid(frame, "method", [name(d, 18) for d in frame], number, **about))
     if c.on == FUSED:
         blocks.append(doc.note(_partial_order(c)))
+    if isinstance(weights, Sliders):
+        blocks = [doc.Beside([weights], blocks)]
+    elif weights is not None:
+        blocks.append(weights)
     return Section("ranking", "Ranking", blocks)
 
 
@@ -66,9 +72,9 @@ def _ranking(c: Comparison) -> Table:
     methods = shown["method"]
     mean = [fixed(r, 2) if several else f"{r:g}" for r in shown["mean_rank"]]
     columns = [
-        Column("#", shown["position"].astype(str).tolist()),
+        Column("#", shown["position"].astype(str).tolist(), marks={"key": "position"}),
         doc.names("method", methods),
-        Column("mean rank" if several else "rank", mean, note="Rank 1 is best."),
+        Column("mean rank" if several else "rank", mean, note="Rank 1 is best.", marks={"key": "mean-rank"}),
         *(_possible(c, shown) if several else []),
     ]  # fmt: skip
     values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
@@ -80,7 +86,7 @@ def _ranking(c: Comparison) -> Table:
         strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
         tip = "A cell a dataset, the stronger the better; a dot marks rank 1." if len(c.ranks) <= CELLS else (
             "The datasets from the method's best rank to its worst; the stronger, the better.")  # fmt: skip
-        columns.append(Column("rank on each dataset", strips, "<", tip=tip))
+        columns.append(Column("rank on each dataset", strips, "<", tip=tip, marks={"key": "strip"}))
     columns += [*(_best_worst(shown) if several and not c.letters_apply else []), *minor]
     if c.study.repeats is not None:
         runs = [c.study.n_repeats.xs(m, level=1) if m in c.study.n_repeats.index.get_level_values(1) else None for m in methods]
@@ -110,7 +116,10 @@ def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Colum
     limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
     bars = [flow_bar(x, limit) for x in shown["phi"]]
     note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
-    net = [doc.decimals("φ", shown["phi"], 3, keep=3, note=note), Column("− | +", bars, "<", tip="φ as a bar around zero")]
+    net = [
+        doc.decimals("φ", shown["phi"], 3, keep=3, note=note, marks={"key": "phi"}),
+        Column("− | +", bars, "<", tip="φ as a bar around zero", marks={"key": "bar"}),
+    ]
     return net, [doc.decimals(head, shown[flow], 3, keep=1) for head, flow in (("φ⁺", "phi_plus"), ("φ⁻", "phi_minus"))]
 
 

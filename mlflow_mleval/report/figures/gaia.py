@@ -42,9 +42,9 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
     size = math.hypot(*decision)
     if size > 0:
         dx, dy = at(0.7 * decision[0] / size, 0.7 * decision[1] / size)
-        svg.line(cx, cy, dx, dy, "leader")
-        svg.dot(dx, dy, 3.5, "faccent")
-        label(svg, "decision axis", (dx, dy), taken, "strong small")
+        svg.line(cx, cy, dx, dy, "leader decision-axis")
+        svg.dot(dx, dy, 3.5, "faccent decision-axis")
+        label(svg, "decision axis", (dx, dy), taken, "strong small decision-axis")
     shown = []
     for i, (method, place) in enumerate(places.items()):
         svg.dot(*place, 4.5, "faccent" if i == 0 else "fgrey", tip=method)

@@ -1,0 +1,279 @@
+// Weights as sliders: the ranking, its strips and the decision axis follow the hand, from the net flows by measure that the page
+// holds. Same sums, same ties and same order as in the report, to the last place. Nothing is fetched or stored here; the event
+// mleval:weights tells whoever listens, and mleval:fragment starts the sliders in a part of the page that came later.
+(() => {
+  const TIE = 1e-12;
+  const doubles = text => new Float64Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+  const all = (root, selector) => [...root.querySelectorAll(selector)];
+  const percent = share => `${(100 * share).toFixed(1)}%`;
+
+  // So many decimals; halves go to the even digit and no zero is negative, as in the report.
+  function fixed(x, places) {
+    const exact = Math.abs(x).toFixed(60), cut = exact.slice(0, places - 60), half = /^50*$/.test(exact.slice(places - 60));
+    const text = half && cut.at(-1) % 2 === 0 ? cut : Math.abs(x).toFixed(places);
+    return x < 0 && Number(text) > 0 ? `\u2212${text}` : text;
+  }
+
+  // The mean ranks of tied net flows, largest first; neighbours in the order tie within the tolerance.
+  function rank(phi, ranks) {
+    const order = [...phi.keys()].sort((a, b) => phi[b] - phi[a]);
+    for (let first = 0, last; first < order.length; first = last + 1) {
+      for (last = first; last + 1 < order.length && phi[order[last]] - phi[order[last + 1]] <= TIE;) last++;
+      for (let i = first; i <= last; i++) ranks[order[i]] = (first + last) / 2 + 1;
+    }
+  }
+
+  function start(block) {
+    const data = JSON.parse(block.querySelector("script").textContent);
+    const n = data.measures.length, m = data.methods.length, D = data.datasets.length;
+    const flows = doubles(data.flows), own = doubles(data.weights), alike = own.length === n;
+    const sliders = all(block, "input[type=range]"), switches = all(block, "input[type=checkbox]"), shares = all(block, "output");
+    const [about, news, again] = [".moved", ".news", ".again"].map(name => block.querySelector(name));
+    const starts = sliders.map(slider => Number(slider.getAttribute("value"))), raw = [...starts], on = starts.map(() => true);
+    const ranks = Array.from({length: D}, () => new Float64Array(m)), phis = Array.from({length: D}, () => new Float64Array(m));
+    const mean = new Float64Array(m), phi = new Float64Array(m);
+    let moved = false, places = data.rows, table = null;
+
+    // ---- weights
+    const changed = () => moved || on.includes(false);
+    // One weight a measure on every dataset, as --weights gives it; else the report's own, of the measures that are on.
+    const given = () => moved || (changed() && !data.named);
+    function weigh(d, w) {
+      const row = alike ? 0 : d * n;
+      let total = 0, count = 0;
+      for (let j = 0; j < n; j++) {
+        w[j] = on[j] ? (given() ? raw[j] : own[row + j]) : 0;
+        total += w[j];
+        count += on[j];
+      }
+      if (!changed()) return w;
+      for (let j = 0; j < n; j++) w[j] = total > 0 ? w[j] / total : on[j] / count;
+      if (given() && data.constant) {
+        let rest = 0;
+        for (let j = 0; j < n; j++) if (!data.constant[d][j]) rest += w[j];
+        if (rest > 0) for (let j = 0; j < n; j++) w[j] = data.constant[d][j] ? 0 : w[j] / rest;
+      }
+      return w;
+    }
+
+    // ---- the ranking
+    const weights = new Float64Array(n), average = new Float64Array(n);
+    function fuse() {
+      mean.fill(0), phi.fill(0), average.fill(0);
+      for (let d = 0; d < D; d++) {
+        const net = phis[d].fill(0);
+        weigh(d, weights);
+        for (let j = 0, at = d * n * m; j < n; j++) {
+          average[j] += weights[j] / D;
+          for (let a = 0; a < m; a++, at++) net[a] += weights[j] * flows[at];
+        }
+        rank(net, ranks[d]);
+        for (let a = 0; a < m; a++) {
+          mean[a] += ranks[d][a];
+          phi[a] += net[a] / D;
+        }
+      }
+      for (let a = 0; a < m; a++) mean[a] /= D;
+      places = [...mean.keys()].sort((a, b) => mean[a] - mean[b]);
+    }
+
+    // ---- what the page shows of it
+    function rowsOf(key) {
+      const found = document.querySelector(`table[data-key="${key}"]`);
+      if (!found) return null;
+      const rows = new Array(m);
+      [...found.tBodies[0].rows].forEach((row, i) => { rows[data.rows[i]] = row; });
+      return {body: found.tBodies[0], heads: [...found.tHead.rows[0].cells].map(head => head.dataset.key), rows, found};
+    }
+    function reorder(part) {
+      if (places.some((a, i) => part.body.rows[i] !== part.rows[a])) part.body.append(...places.map(a => part.rows[a]));
+    }
+    function find() {
+      table = rowsOf("ranking");
+      const at = key => table.heads.indexOf(key);
+      table.cells = table.rows.map(row => {
+        const cell = key => row.cells[at(key)], strip = at("strip") < 0 ? null : cell("strip").querySelector("svg");
+        [...row.cells].forEach((c, i) => c.classList.toggle("stale", i > 1 && !table.heads[i]));
+        return {
+          texts: ["position", "mean-rank", "phi"].map(key => [cell(key), cell(key).textContent]),
+          bar: cell("bar").querySelector("rect"), width: cell("bar").querySelector("svg").viewBox.baseVal.width,
+          strip, fields: strip ? all(strip, "rect") : [],
+        };
+      });
+      table.numbers = rowsOf("ranks");
+    }
+    function draw() {
+      const strongest = Math.max(1e-9, ...phi.map(Math.abs));
+      let position = 0;
+      places.forEach((a, i) => {
+        if (!i || mean[a] > mean[places[i - 1]]) position = i + 1;
+        const {texts, bar, width, strip, fields} = table.cells[a], zero = width / 2, end = zero + phi[a] / strongest * (zero - 1);
+        const shown = [`${position}`, D > 1 ? fixed(mean[a], 2) : `${mean[a]}`, fixed(phi[a], 3)];
+        texts.forEach(([cell, text], k) => { cell.textContent = changed() ? shown[k] : text; });
+        bar.setAttribute("x", Math.min(zero, end).toFixed(2));
+        bar.setAttribute("width", Math.abs(end - zero).toFixed(2));
+        bar.setAttribute("class", phi[a] > 0 ? "fpos" : "fneg");
+        table.rows[a].classList.toggle("first", i === 0);
+        if (strip) paint(strip, fields, a);
+      });
+      reorder(table);
+      table.found.classList.toggle("moved", changed());
+      turn();
+    }
+    // A cell a dataset; of many datasets, a cell the mean of as many ranks, from the best to the worst.
+    function paint(strip, fields, a) {
+      const tones = fields.length === D ? ranks.map(r => r[a]) : cut(ranks.map(r => r[a]).sort((x, y) => x - y), fields.length);
+      for (let d = 0; d < fields.length; d++) {
+        const field = fields[d], tone = 1 - .93 * (tones[d] - 1) / Math.max(m - 1, 1);
+        if (field.tone !== tone) field.setAttribute("fill-opacity", +(field.tone = tone).toFixed(2));
+        if (fields.length === D && (tones[d] === 1) !== (field.nextElementSibling?.tagName === "circle")) dot(field, tones[d] === 1);
+      }
+    }
+    function cut(sorted, parts) {
+      const small = Math.floor(D / parts), more = D % parts, found = [];
+      for (let i = 0, at = 0; i < parts; i++) {
+        const size = small + (i < more);
+        found.push(sorted.slice(at, at + size).reduce((x, y) => x + y, 0) / size);
+        at += size;
+      }
+      return found;
+    }
+    function dot(field, wanted) {
+      const width = field.width.baseVal.value;
+      if (!wanted) return field.nextElementSibling.remove();
+      if (width <= 4) return;
+      const made = document.createElementNS(field.namespaceURI, "circle");
+      const about = {cx: field.x.baseVal.value + width / 2, cy: 7, r: 2, class: "fbg", "pointer-events": "none"};
+      for (const [key, value] of Object.entries(about)) made.setAttribute(key, value);
+      field.after(made);
+    }
+    // The decision axis points where the weights lie in the plane; the plane itself does not depend on them.
+    function turn() {
+      const [line, end, label] = all(document, "figure .decision-axis");
+      if (!line || !data.axis) return;
+      line.was ??= [...[line, end, label].filter(Boolean)].map(part => [part, [...part.attributes].map(a => [a.name, a.value])]);
+      for (const [part, attributes] of line.was) for (const [key, value] of attributes) part.setAttribute(key, value);
+      const leader = label?.previousElementSibling;
+      if (leader?.tagName === "line") leader.classList.toggle("away", changed());
+      const [x, y] = [0, 1].map(k => data.axis.reduce((sum, point, j) => sum + average[j] * point[k], 0)), size = Math.hypot(x, y);
+      if (!changed() || !size) return;
+      const value = key => line[key].baseVal.value, {width, height} = line.ownerSVGElement.viewBox.baseVal;
+      const [cx, cy] = [value("x1"), value("y1")], far = Math.hypot(value("x2") - cx, value("y2") - cy);
+      const reach = (at, step, last) => step > 0 ? (last - 14 - at) / step : step < 0 ? (14 - at) / step : Infinity;
+      const long = Math.min(far, reach(cx, x / size, width), reach(cy, -y / size, height));
+      const [ex, ey] = [cx + long * x / size, cy - long * y / size];
+      line.setAttribute("x2", ex), line.setAttribute("y2", ey), end.setAttribute("cx", ex), end.setAttribute("cy", ey);
+      if (label) put(label, ex, ey, width, height);
+    }
+    // Beside the point where no other label is, if there is such a place; widths are estimated, for closed sections have none.
+    function put(label, x, y, width, height) {
+      const box = (left, base, text) => [left, base - 11, left + 7.3 * text.length, base + 3];
+      const taken = all(label.ownerSVGElement, "text").filter(other => other !== label)
+        .map(other => box(+other.getAttribute("x"), +other.getAttribute("y"), other.firstChild.data));
+      const long = box(0, 0, label.firstChild.data)[2], left = x - 9 - long;
+      const around = [[x + 9, y + 4], [left, y + 4], ...[10, 20, 34].flatMap(far => [-far, far + 9].flatMap(
+        up => [[x + 6, y + up], [x - long / 2, y + up], [left + 3, y + up]]))];
+      const free = around.find(([left, base]) => {
+        const [a, b, c, d] = box(left, base, label.firstChild.data);
+        return a > 2 && b > 2 && c < width - 2 && d < height - 2 && taken.every(o => a > o[2] || c < o[0] || b > o[3] || d < o[1]);
+      });
+      const [at, base] = free ?? around[x < width / 2 ? 0 : 1];
+      label.setAttribute("x", at), label.setAttribute("y", base);
+    }
+
+    // ---- what is said
+    const chosen = () => given() ? data.measures.map((name, j) => [name, raw[j]]).filter((_, j) => on[j]) : [];
+    const excluded = () => data.measures.filter((_, j) => !on[j]);
+    const quoted = text => /^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+    function tell() {
+      about.hidden = !changed();
+      const options = excluded().map(name => `--exclude-measure ${quoted(name)}`);
+      if (given()) options.unshift(`--weights ${quoted(chosen().map(pair => pair.join("=")).join(","))}`);
+      again.nextElementSibling.textContent = options.join(" \\\n");
+      again.hidden = again.nextElementSibling.hidden = !data.writable;
+      sliders.forEach((slider, j) => {
+        shares[j].textContent = on[j] ? percent(average[j]) : "off";
+        slider.setAttribute("aria-valuetext", on[j] ? `${percent(average[j])} of all weight` : "off");
+        slider.disabled = !on[j];
+        switches[j].disabled = on[j] && on.filter(Boolean).length === 1;
+      });
+    }
+    function settle() {
+      if (table?.numbers) {
+        reorder(table.numbers);
+        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { cell.textContent = ranks[d][a]; }));
+      }
+      table?.cells.forEach(({strip, fields}, a) => {
+        const title = strip?.querySelector(":scope > title");
+        if (title) title.textContent = data.datasets.map((name, d) => `${name} ${ranks[d][a]}`).join(", ");
+        if (fields.length === D) fields.forEach((field, d) => {
+          field.querySelector("title").textContent = `${data.datasets[d]}: rank ${ranks[d][a]}`;
+        });
+      });
+      const [first, ...rest] = places.slice(0, 3).map(a => `${data.methods[a]} (${fixed(mean[a], 2)})`);
+      const order = `${first} leads by mean rank, then ${rest.join(" and ")}.`;
+      news.textContent = changed() ? `With these weights ${order}` : "The ranking is that of the report.";
+      const detail = {own: !changed(), weights: Object.fromEntries(chosen()), exclude: excluded()};
+      block.dispatchEvent(new CustomEvent("mleval:weights", {bubbles: true, detail}));
+    }
+    function follow() {
+      if (!table?.body.isConnected) document.querySelector('table[data-key="ranking"]') ? find() : (table = null);
+      fuse();
+      table ? draw() : turn();
+      tell();
+    }
+    function back() {
+      moved = false;
+      raw.forEach((_, j) => {
+        on[j] = switches[j].checked = true;
+        sliders[j].value = raw[j] = starts[j];
+      });
+      follow();
+    }
+
+    sliders.forEach((slider, j) => {
+      slider.addEventListener("input", () => {
+        raw[j] = Number(slider.value);
+        moved = data.by_dataset || raw.some((weight, k) => weight !== starts[k]);
+        follow();
+      });
+      slider.addEventListener("change", settle);
+    });
+    switches.forEach((box, j) => box.addEventListener("change", () => {
+      on[j] = box.checked;
+      follow();
+      settle();
+    }));
+    about.querySelector("button").addEventListener("click", () => {
+      back();
+      settle();
+      block.querySelector("summary").focus();
+    });
+    // Paper shows the weights of the report.
+    let kept = null;
+    addEventListener("beforeprint", () => {
+      if (!block.isConnected || !changed()) return;
+      kept = {moved, raw: [...raw], on: [...on]};
+      back();
+    });
+    addEventListener("afterprint", () => {
+      if (!kept) return;
+      moved = kept.moved;
+      raw.forEach((_, j) => {
+        sliders[j].value = raw[j] = kept.raw[j];
+        on[j] = switches[j].checked = kept.on[j];
+      });
+      kept = null;
+      follow();
+    });
+    document.addEventListener("mleval:fragment", () => { if (block.isConnected && changed()) follow(); });
+    fuse();
+    tell();
+    block.querySelector("details").open = innerWidth >= 1200;
+    block.hidden = false;
+  }
+
+  const starting = root => all(root, ".weights[hidden]").forEach(start);
+  document.addEventListener("mleval:fragment", event => starting(event.detail));
+  starting(document);
+})();

@@ -1,0 +1,198 @@
+"""Weights as sliders in a real browser: the page ranks as `compare` does, says what belongs to which weights, and goes back."""
+
+import shlex
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+from report_cases import published, render, study_of
+
+from mlflow_mleval.analysis.comparison import Comparison, compare
+from mlflow_mleval.cli import options as opt
+from mlflow_mleval.report.numerals import fixed
+from mlflow_mleval.study import Study
+
+pytestmark = pytest.mark.browser
+
+#: Sets raw weights (None for a measure that is switched off) as a hand does, and reads the table.
+SET = """
+const [raw, settle] = arguments, fire = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
+const sliders = [...document.querySelectorAll(".weights input[type=range]")];
+const boxes = [...document.querySelectorAll(".weights input[type=checkbox]")];
+document.querySelector(".weights .moved button").click();
+raw.forEach((w, j) => { if (w === null) boxes[j].click(); });
+raw.forEach((w, j) => { if (typeof w === "number") {
+  Object.assign(sliders[j], {min: 0, max: 99, step: "any", value: w}); fire(sliders[j], "input"); } });
+if (settle) fire(sliders[0], "change");
+"""
+READ = """
+const table = document.querySelector("table[data-key=ranking]"), keys = [...table.tHead.rows[0].cells].map(h => h.dataset.key);
+const numbers = [...document.querySelector("table[data-key=ranks]")?.tBodies[0].rows ?? []];
+return [...table.tBodies[0].rows].map((row, i) => ({
+  method: row.querySelector("[data-method]").dataset.method, first: row.classList.contains("first"),
+  ...Object.fromEntries(keys.map((key, i) => [key, row.cells[i].textContent]).filter(([key]) => key)),
+  tones: [...row.querySelectorAll("td:has(svg rect.faccent) rect")].map(r => +r.getAttribute("fill-opacity")),
+  ranks: numbers[i] && [numbers[i].cells[0].textContent, ...[...numbers[i].cells].slice(1).map(c => +c.textContent)],
+}));"""
+SAID = """
+const shown = e => e.checkVisibility() ? e.textContent.trim() : "", at = name => document.querySelector(".weights " + name);
+return {moved: shown(at(".moved")), option: shown(at("pre")), news: at(".news").textContent};"""
+
+
+def tied(missing: str = "worst") -> Study:
+    """Six methods, five datasets, four measures: many ties, a measure that is constant on one dataset, cells without results."""
+    rng = np.random.default_rng(4)
+    rows = [{"dataset": f"d{d}", "method": f"m{i}", **dict(zip("abcd", rng.integers(0, 4, 4) / 10, strict=True))}
+            for d in range(5) for i in range(6)]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    frame.loc[frame["dataset"] == "d1", "c"] = 0.5
+    frame.loc[[3, 14], [*"abcd"]] = np.nan
+    frame.loc[20, "b"] = np.nan
+    return Study.from_frame(frame, minimize=["b"], maximize="acd", missing=missing)
+
+
+def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
+    """The rows on the page are those of the comparison: order, positions, mean ranks, φ, and ranks on each dataset."""
+    ranking = c.ranking
+    assert [row["method"] for row in shown] == ranking["method"].tolist()
+    assert [int(row["position"]) for row in shown] == ranking["position"].tolist()
+    assert [row["mean-rank"] for row in shown] == [fixed(x, 2) for x in ranking["mean_rank"]]
+    assert [row["phi"] for row in shown] == [fixed(x, 3) for x in ranking["phi"]]
+    assert [row["first"] for row in shown] == [i == 0 for i in range(len(shown))]
+    for row in shown:
+        ranks = c.ranks[row["method"]].tolist()
+        assert row["tones"] == pytest.approx([1 - 0.93 * (r - 1) / (len(shown) - 1) for r in ranks], abs=0.006)
+        if settled:
+            assert row["ranks"] == [row["method"], *ranks]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"weights": {"a": 1, "b": 2, "c": 5, "d": 1}, "drop_constant": True}, {"weights": "equal", "preference": "usual"},
+    {"preference": "level", "drop_constant": True},
+], ids=str)  # fmt: skip
+def test_the_page_ranks_as_compare_does(show, options):
+    study, rng = tied(), np.random.default_rng(1)
+    c = compare(study, **options, next_dataset=False)
+    chrome = show(render(c, "html"))
+    before = chrome.execute_script(READ)
+    agrees(before, c)
+    chrome.execute_script(SET, [True, None, True, None], True)  # only switched off: the weights stay what they are
+    kept = {**options, "weights": {m: w for m, w in options.get("weights", {}).items() if m in "ac"}} if isinstance(
+        options.get("weights"), dict) else options  # fmt: skip
+    agrees(chrome.execute_script(READ), compare(study.select(exclude=["b", "d"]), **kept, next_dataset=False))
+    for _ in range(4):
+        raw = [None if rng.random() < 0.2 else float(f"{w:.4g}") for w in rng.choice([1, 0.1], 4) * rng.integers(1, 6, 4)]
+        raw = raw if any(raw) else [1.0, 1.0, 1.0, 1.0]
+        chrome.execute_script(SET, raw, True)
+        weights = {m: w for m, w in zip("abcd", raw, strict=True) if w is not None}
+        again = compare(study.select(weights), **{**options, "weights": weights}, next_dataset=False)
+        shown, said = chrome.execute_script(READ), chrome.execute_script(SAID)
+        agrees(shown, again)
+        given = shlex.split(said["option"].replace("\\\n", ""))
+        parsed = click.Command("rank", params=[opt.fusion[1], opt.measures[1]]).make_context("rank", given).params
+        assert parsed == {"weights": weights, "exclude_measures": tuple(m for m in "abcd" if m not in weights)}
+        assert said["news"].startswith(f"With these weights {again.leader} ({again.ranking['mean_rank'][0]:.2f}) leads")
+    chrome.execute_script(SET, [], True)
+    assert chrome.execute_script(READ) == before
+    assert chrome.get_log("browser") == []
+
+
+AXIS = """
+const line = document.querySelector("figure line.decision-axis"), at = key => line[key].baseVal.value;
+return [at("x2") - at("x1"), at("y1") - at("y2")];"""
+
+
+@pytest.fixture
+def page(show):
+    """The page about `tied`, its sliders in sight."""
+    chrome = show(render(compare(tied(), next_dataset=False), "html"))
+    chrome.find_element("css selector", ".weights summary").click()
+    return chrome
+
+
+def test_the_decision_axis_points_where_the_weights_lie(page):
+    plane = compare(tied(), next_dataset=False).plane
+    before = page.execute_script(AXIS)
+    for raw in ([1, 0.1, 0.1, 0.1], [0.1, 0.1, 2, None]):
+        page.execute_script(SET, raw, False)
+        weights = np.array([w or 0 for w in raw]) / sum(w or 0 for w in raw)
+        wanted, found = weights @ plane.measures.to_numpy(), np.array(page.execute_script(AXIS))
+        assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
+    page.execute_script(SET, [], True)
+    assert page.execute_script(AXIS) == before
+
+
+def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(page):
+    said = page.execute_script(SAID)
+    assert said == {"moved": "", "option": "", "news": ""}
+    page.execute_script("addEventListener('mleval:weights', e => (window.told ??= []).push(e.detail))")
+    slider = page.find_element("css selector", ".weights li:nth-child(3) input[type=range]")
+    slider.send_keys("\ue014")  # the arrow to the right: the keyboard moves it by a step
+    said = page.execute_script(SAID)
+    assert "belong to the weights they were made with" in said["moved"] and said["news"].startswith("With these weights")
+    weights = dict(part.split("=") for part in said["option"].removeprefix("--weights ").split(","))
+    told = page.execute_script("return window.told")
+    assert told == [{"own": False, "weights": {m: float(w) for m, w in weights.items()}, "exclude": []}]
+    stale = "return [...document.querySelectorAll('table.moved .stale')].map(c => c.cellIndex)"
+    assert set(page.execute_script(stale)) == {3, 6, 8, 9}  # possible ranks, groups, φ⁺ and φ⁻
+    for number in range(1, 4):
+        page.find_element("css selector", f".weights li:nth-child({number}) input[type=checkbox]").click()
+    last = page.find_element("css selector", ".weights li:nth-child(4) input[type=checkbox]")
+    assert not last.is_enabled() and page.find_element("css selector", ".weights li:nth-child(4) output").text == "100.0%"
+    assert page.execute_script(SAID)["option"] == " \\\n".join(
+        [f"--weights d={weights['d']}", *(f"--exclude-measure {m}" for m in "abc")]
+    )
+    page.find_element("css selector", ".weights .moved button").click()
+    assert page.execute_script(SAID) == {"moved": "", "option": "", "news": "The ranking is that of the report."}
+    assert page.execute_script("return window.told.at(-1)") == {"own": True, "weights": {}, "exclude": []}
+    assert page.execute_script("return document.querySelector('table.moved')") is None
+
+
+def test_paper_shows_the_weights_of_the_report(page):
+    own = page.execute_script(READ)
+    page.execute_script(SET, [1, None, 0.1, 0.1], True)
+    moved = page.execute_script(READ)
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script(READ)[0]["phi"] == own[0]["phi"] != moved[0]["phi"]
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert page.execute_script(READ) == moved
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not page.find_element("css selector", ".weights").is_displayed()
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_part_that_comes_later_has_its_sliders(page):
+    copy = "const old = document.getElementById('ranking').querySelector('.body'); window.copy = old.cloneNode(true);" \
+           "const block = window.copy.querySelector('.weights'); block.hidden = true; old.replaceWith(window.copy);" \
+           "document.dispatchEvent(new CustomEvent('mleval:fragment', {detail: window.copy}))"  # fmt: skip
+    before = page.execute_script(READ)
+    page.execute_script(copy)
+    page.execute_script(SET, [1, None, 0.1, 0.1], True)
+    assert page.execute_script(READ) != before
+    page.execute_script(SET, [], True)
+    assert page.execute_script(READ) == before
+
+
+def test_many_datasets_are_drawn_by_rank(show):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame([{"dataset": f"d{d}", "method": m, "f1": rng.integers(9), "recall": rng.integers(9)}
+                          for d in range(100) for m in "abcd"])  # fmt: skip
+    study = Study.from_frame(frame)
+    chrome = show(render(compare(study, next_dataset=False), "html"))
+    again = compare(study, weights={"f1": 3, "recall": 1}, next_dataset=False)
+    chrome.execute_script(SET, [3, 1], True)
+    for row in chrome.execute_script(READ):
+        cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
+        assert row["tones"] == pytest.approx([1 - 0.31 * (cell.mean() - 1) for cell in cells], abs=0.006)
+
+
+def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none():
+    measures = tuple(f"x{i}" for i in range(61))
+    many = render(compare(study_of(3, 2, measures=measures), next_dataset=False), "html")
+    assert "cannot be moved on this page" in many and 'class="weights"' not in many
+    for c in (compare(study_of(3, 2, measures=("f1",))), compare(study_of(3, 2), on="f1")):
+        assert "cannot be moved" not in render(c, "html") and 'class="weights"' not in render(c, "html")
+    assert "what if" not in render(published(), "md").lower() + render(published(), "latex").lower()
