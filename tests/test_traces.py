@@ -280,7 +280,7 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
         text = report(*ids, "--output", format, "--max", "length/mean", "--cluster", "passage")
         assert "Who answers better" in text and "in 6 clusters" in text and "length" in text
         assert "\x1b" not in text and "\u202e" not in text and "<script>alert" not in text.replace("\\<script", "")
-    monkeypatch.setattr("mlflow_mleval.cli.over_answers.MOST_ANSWERS", N)
+    monkeypatch.setattr("mlflow_mleval.assembling.MOST_ANSWERS", N)
     few = report(*ids, "--max", "exact/mean", "--output", "table")
     assert "qa was not compared: its runs hold 48 answers, and no more than 24 are read here" in " ".join(few.split())
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from importlib.resources import as_file, files
 from itertools import chain
@@ -16,18 +15,15 @@ from typing import Any
 import click
 
 from mlflow_mleval import __version__
+from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
-from mlflow_mleval.cli.over import heeded, run_over, tested_instances
-from mlflow_mleval.cli.over_answers import answers_of_report
+from mlflow_mleval.cli.over import heeded, run_over
 from mlflow_mleval.cli.profile import profile
-from mlflow_mleval.naming import some
 
 GATE = 3
-#: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
-MOST_RUNS = 100
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
 #: Where the help of `mleval` ends; the lines are not wrapped.
 EPILOG = """\b
@@ -271,55 +267,11 @@ def _import(path: Path, experiment_name: str, conventions: str, quiet: bool) -> 
     return "\n".join(map(terminal, done.summary().splitlines()))
 
 
-def _study(choices: dict[str, Any], quiet: bool, means: Mapping[str, list[str]]) -> Any:
-    """The study that was asked for; where its runs hold nothing else, of `means` of answers, which are by their direction."""
-    from mlflow_mleval.errors import NoRunsError
-    from mlflow_mleval.tracking.query import load_study
-
-    with progress("reading", quiet, "runs") as step:
-        try:
-            return excluded_in_flags(load_study(**arguments(choices, *_STUDY), progress=step))
-        except NoRunsError:
-            if not any(means.values()):
-                raise
-            study = excluded_in_flags(load_study(**{**arguments(choices, *_STUDY), **means}, progress=step))
-    words = zip(("smaller", "larger"), means.values(), strict=True)
-    sides = (f"{word} values of {some(names)}" for word, names in words if names)
-    said = f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, --max) if that is wrong."
-    return replace(study, notes=(*study.notes, said))
-
-
 def _compare(choices: dict[str, Any], quiet: bool, stability: bool = False, next_dataset: bool = True) -> Any:
-    from mlflow_mleval.analysis.comparison import compare as run
-    from mlflow_mleval.errors import NoRunsError
-    from mlflow_mleval.tracking import store
-    from mlflow_mleval.tracking.read_profiles import profiles_of
-
-    with store.remembered():
-        answers, means = answers_of_report(choices, quiet) if stability else ({}, {})
-        study = _study(choices, quiet, means)
-    say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …", quiet)
-    picked = arguments(choices, *opt.fusion, *opt.tests, opt.level, opt.redundancy, opt.rope, opt.weightings, opt.seed)
-    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
-        if isinstance(picked.get(name), dict):
-            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
-    if choices.get("anytime"):
-        if picked["test"] != "max-t":
-            raise click.UsageError("--anytime is a test of its own. Leave out --test.")
-        picked["test"] = "anytime"
-    folds = {"protocol": None, "ratio": None, "paired": True} | arguments(choices, *opt.protocol, opt.pairing)
-    profiles = None
-    if stability:
-        with suppress(NoRunsError):  # the runs carry none
-            profiles = profiles_of(study)
-    parts = {"stability": stability, "over_folds": folds, "profiles": profiles, "next_dataset": next_dataset}
-    if stability and len(study.runs) <= MOST_RUNS:
-        ways = {"minimize": choices.get("minimize", ()), "maximize": choices.get("maximize", ())}
-        chance = {"alpha": picked.get("alpha", 0.05), "seed": picked.get("seed", 0), "anytime": choices.get("anytime", False)}
-        parts["instances"] = tested_instances(study, None, quiet, **ways, **chance)[0]
-    parts["instances"] = parts.get("instances", {}) | answers
-    with progress("comparing", quiet, "steps") as step:
-        return run(study, **picked, **parts, progress=step)
+    return compared(
+        choices, whole=stability, next_dataset=next_dataset, stage=lambda label, unit: progress(label, quiet, unit),
+        say=partial(say, quiet=quiet), worded=in_flags,
+    )
 
 
 def _render(comparison: Any, what: str, format: str, filename: str | None, quiet: bool) -> Any:

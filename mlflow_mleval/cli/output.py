@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -12,13 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mlflow_mleval import assembling
 from mlflow_mleval.redaction import redacted
 
 #: Seconds before a long job shows how far it is.
@@ -113,18 +111,8 @@ def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
 
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What reproduces a result: command, versions, store, selection, run ids, policy, seed, time."""
-    packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
-    return {
-        "command": shlex.join(["mleval", *map(_argument, sys.argv[1:])]),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
-        **source,
-        "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
-        "run_ids": run_ids,
-        "policy": options.get("missing"),
-        "seed": options.get("seed"),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
+    """What reproduces a result, with the command as it was typed."""
+    return assembling.provenance(shlex.join(["mleval", *map(_argument, sys.argv[1:])]), source, run_ids, options)
 
 
 def _argument(text: str) -> str:

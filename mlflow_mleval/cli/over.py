@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
+from mlflow_mleval.assembling import tested_instances
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.cli.over_answers import holds_answers, run_answers
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.naming import some
 
 #: What all tests heed, and what those over each do beside.
 ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
@@ -89,7 +90,7 @@ def _instances(selection: dict[str, Any], wanted: list[str] | None, options: dic
 
     study = load_study(**selection)
     options |= {way: selection.get(way, ()) for way in ("minimize", "maximize")}
-    return study, *tested_instances(study, wanted, quiet, **options)
+    return study, *tested_instances(study, wanted, partial(say, quiet=quiet), **options)
 
 
 def _repeats(selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool) -> tuple[Any, ...]:
@@ -98,28 +99,3 @@ def _repeats(selection: dict[str, Any], wanted: list[str] | None, options: dict[
 
     study, absent = load_study(measures=wanted, **selection), {}
     return study, compare_all_repeats(study, absent, **options), absent, []
-
-
-def tested_instances(
-    study: Any, wanted: list[str] | None, quiet: bool, cluster: str | None = None, **options: Any
-) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """Tests over the instances by dataset, why other datasets have none, and notes."""
-    from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
-    from mlflow_mleval.tracking.instance_tables import instances_of
-
-    found, absent, notes = {}, {}, []
-    for dataset in study.datasets:
-        say(f"testing over the instances of {dataset} …", quiet)
-        try:
-            with instances_of(study, dataset, wanted, cluster) as known:
-                if options.get("anytime") and wanted is None:
-                    chosen, wide = [m for m in known.measures if bounded(m)], [m for m in known.measures if not bounded(m)]
-                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(wide)
-                else:
-                    chosen = known.measures
-                groups = {"clusters": known.clusters, "blocks": known.folds}
-                found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
-                notes += known.notes
-        except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error)
-    return found, absent, notes

@@ -1,0 +1,201 @@
+"""From runs of the store to a Comparison: the one way that the command line and the page on the server go."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from importlib.metadata import version
+from inspect import signature
+from typing import Any
+
+from mlflow_mleval.errors import MlevalError, NoRunsError
+from mlflow_mleval.naming import some
+
+#: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
+MOST_RUNS = 100
+#: Answers that a report reads, of all runs together; `mleval compare --over instances` reads any number.
+MOST_ANSWERS = 50_000
+#: How MLflow marks the metric that is the mean of a scorer's values.
+MEAN = "/mean"
+#: Takes what is being done and in what it is counted, and gives what is to be called as ``step(done, total)``.
+Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
+
+
+def _silent(what: str, unit: str) -> AbstractContextManager[Callable[[int, int], object]]:
+    return nullcontext(lambda done, total: None)
+
+
+def compared(
+    choices: Mapping[str, Any], *, whole: bool = False, next_dataset: bool = True, stage: Stage = _silent,
+    say: Callable[[str], object] = lambda text: None, worded: Callable[[str], str] = lambda text: text,
+) -> Any:
+    """The Comparison that a selection of runs and some options yield.
+
+    Parameters
+    ----------
+    choices : mapping
+        Arguments of `load_study` and `compare` by name, and `anytime`, `protocol`, `ratio`, `paired`. Others are not heeded, nor
+        is what is empty.
+    whole : bool
+        Whether all that a report tells is computed: stability, loss profiles and, of few runs, tests over instances.
+    next_dataset : bool
+        As for `compare`.
+    stage : callable, optional
+        Is told what is being done.
+    say : callable, optional
+        Takes messages for whoever waits.
+    worded : callable, optional
+        Puts arguments of Python in reasons (`missing='worst'`) into the reader's words.
+
+    Raises
+    ------
+    MlevalError, ValueError
+        As `load_study` and `compare`, or `anytime` was chosen beside a test.
+    """
+    from mlflow_mleval.analysis.comparison import compare
+    from mlflow_mleval.tracking import store
+    from mlflow_mleval.tracking.read_profiles import profiles_of
+
+    picked = _of(compare, choices)
+    if choices.get("anytime"):
+        if picked.get("test", "max-t") != "max-t":
+            raise ValueError("`anytime` is a test of its own. Leave out `test`.")
+        picked["test"] = "anytime"
+    with store.remembered():
+        answers, means = _answers(choices, stage, say, worded) if whole else ({}, {})
+        study = _study(choices, means, stage)
+    study = replace(study, excluded=tuple(replace(gone, reason=worded(gone.reason)) for gone in study.excluded))
+    say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …")
+    for name, default in (("preference", "v_shape"), ("weights", 1.0)):
+        if isinstance(picked.get(name), dict):
+            picked[name] = dict.fromkeys(study.measures, default) | picked[name]
+    folds = {"protocol": None, "ratio": None, "paired": True}
+    parts = {"over_folds": {key: choices.get(key, default) for key, default in folds.items()}, "next_dataset": next_dataset}
+    if whole:
+        with suppress(NoRunsError):  # the runs carry none
+            parts["profiles"] = profiles_of(study)
+        if len(study.runs) <= MOST_RUNS:
+            ways = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
+            chance = {"alpha": 0.05, "seed": 0, "anytime": False}
+            chance = {name: choices.get(name, default) for name, default in chance.items()}
+            parts["instances"] = tested_instances(study, None, say, **ways, **chance)[0]
+    parts["instances"] = parts.get("instances", {}) | answers
+    with stage("comparing", "steps") as step:
+        return compare(study, **picked, **parts, stability=whole, progress=step)
+
+
+def _study(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
+    """The study that was asked for; where its runs hold nothing else, of `means` of answers, which are by their direction."""
+    from mlflow_mleval.tracking.query import load_study
+
+    with stage("reading", "runs") as step:
+        try:
+            return load_study(**_of(load_study, choices), progress=step)
+        except NoRunsError:
+            if not any(means.values()):
+                raise
+            study = load_study(**{**_of(load_study, choices), **means}, progress=step)
+    words = zip(("smaller", "larger"), means.values(), strict=True)
+    sides = (f"{word} values of {some(names)}" for word, names in words if names)
+    said = f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, --max) if that is wrong."
+    return replace(study, notes=(*study.notes, said))
+
+
+def _answers(
+    choices: Mapping[str, Any], stage: Stage, say: Callable[[str], object], worded: Callable[[str], str]
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """By data set, what its answers say or why that is unknown; and metrics that are means of theirs, by their directions."""
+    from mlflow_mleval.analysis.answer_comparison import answer_directions, compare_answers, directed
+    from mlflow_mleval.tracking.read_answers import load_answers
+
+    try:
+        with stage("reading answers", "runs") as step:
+            asked = load_answers(**asked_answers(choices), most=MOST_ANSWERS, progress=step)
+    except NoRunsError:  # no run holds any, or there are no runs at all, which others will say
+        return {}, {}
+    found: dict[str, Any] = {dataset: worded(why) for dataset, why in asked.absent.items()}
+    told = {way: [m.removesuffix(MEAN) for m in choices.get(way, ())] for way in ("minimize", "maximize")}
+    means: dict[str, list[str]] = {way: [] for way in told}
+    options = {name: choices[name] for name in ("alpha", "cluster", "seed") if name in choices}
+    for dataset, answers in asked.found.items():
+        try:
+            answers = directed(answers, **told)
+            answers = replace(answers, notes=tuple(map(worded, answers.notes)))
+            for measure, side in answer_directions(answers, **told).items():
+                if measure + MEAN in asked.metrics:
+                    means[f"{side}imize"].append(measure + MEAN)
+            say(f"comparing the answers on {dataset} …")
+            found[dataset] = compare_answers(answers, **told, **options)
+        except (MlevalError, ValueError) as error:
+            found[dataset] = worded(str(error))
+    return found, {way: [*dict.fromkeys(names)] for way, names in means.items()}
+
+
+def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the choices, which answers are read, and how, as `load_answers` takes it.
+
+    Raises
+    ------
+    ValueError
+        `grades` does not say the categories of a measure.
+    """
+    taken = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "datasets", "methods",
+             "table", "instance_by", "shared")  # fmt: skip
+    chosen = {name: choices[name] for name in taken if choices.get(name, ()) != ()}
+    return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}
+
+
+def _grades(text: str) -> tuple[str, list[str]]:
+    measure, _, grades = text.partition("=")
+    listed = [grade.strip() for grade in grades.split(",") if grade.strip()]
+    if not measure or len(listed) < 2 or len(set(listed)) < len(listed):
+        raise ValueError(f"`grades`: {text!r} is not MEASURE=WORST,…,BEST with two grades or more.")
+    return measure, listed
+
+
+def _of(function: Callable[..., Any], choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the choices that the function takes; what may be repeated and was not given is left out."""
+    return {name: choices[name] for name in signature(function).parameters if choices.get(name, ()) != ()}
+
+
+def tested_instances(
+    study: Any, wanted: list[str] | None, say: Callable[[str], object], cluster: str | None = None, **options: Any
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """Tests over the instances by dataset, why other datasets have none, and notes."""
+    from mlflow_mleval.analysis.instance_tests import bounded, instance_tests
+    from mlflow_mleval.tracking.instance_tables import instances_of
+
+    found, absent, notes = {}, {}, []
+    for dataset in study.datasets:
+        say(f"testing over the instances of {dataset} …")
+        try:
+            with instances_of(study, dataset, wanted, cluster) as known:
+                if options.get("anytime") and wanted is None:
+                    chosen, wide = [m for m in known.measures if bounded(m)], [m for m in known.measures if not bounded(m)]
+                    notes += [f"{dataset}: {some(wide)} left out, for bets need bounds."] * bool(wide)
+                else:
+                    chosen = known.measures
+                groups = {"clusters": known.clusters, "blocks": known.folds}
+                found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
+                notes += known.notes
+        except (MlevalError, ValueError) as error:
+            absent[dataset] = str(error)
+    return found, absent, notes
+
+
+def provenance(command: str, source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What reproduces a result: command, versions, store, selection, run ids, policy, seed, time."""
+    packages = ("mlflow-mleval", "mlflow", "numpy", "scipy", "pandas", "networkx")
+    return {
+        "command": command,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        **source,
+        "experiments": [experiment["name"] for experiment in source.get("experiments", ())],
+        "run_ids": run_ids,
+        "policy": options.get("missing"),
+        "seed": options.get("seed"),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
