@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mlflow_mleval import __version__
-from mlflow_mleval.report.document import PAGE, Document, Sliders, plain
+from mlflow_mleval.report.document import PAGE, Document, Section, Sliders, plain
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.report.svg import Svg
 
@@ -32,6 +32,11 @@ def render(document: Document, width: int = 100) -> str:
         document=document, footer=" · ".join(filter(None, [maker, document.time])), generator=maker,
         style=template_text("report.css"), script=script, script_hash=f"sha256-{digest}",
     )  # fmt: skip
+
+
+def fragment(section: Section) -> str:
+    """What a section holds, without its heading, for a page that brings the style sheet itself."""
+    return _environment().get_template("fragment.html.j2").render(section=section)
 
 
 def standalone(svg: Svg) -> str:

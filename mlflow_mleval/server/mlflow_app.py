@@ -1,0 +1,82 @@
+"""Where the page sits on MLflow's server; the only module that touches what MLflow keeps to itself.
+
+`mlflow server --app-name mleval` finds `create_app` by its entry point. Another app of the group `mlflow.app`, such as MLflow's
+login basic-auth, goes beneath it by MLEVAL_BASE_APP.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.metadata import entry_points, version
+from types import FunctionType
+from typing import Any
+
+GROUP, NAME = "mlflow.app", "mleval"
+
+
+def create_app() -> Any:
+    """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for others."""
+    from mlflow_mleval.server.answer_cache import CacheFolder
+    from mlflow_mleval.server.routes import Page
+
+    app, prefix = _of_mlflow("mlflow.server", "app"), _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
+    page = Page(app, os.environ.get(prefix, "").rstrip("/"))
+    page.install()
+    base = os.environ.get("MLEVAL_BASE_APP", "")
+    if not base:
+        return _for_the_server(app)
+    found = _load(base)
+    # The login makes its tables and its administrator: one process at a time.
+    with CacheFolder.of_this_server().locked("base"):
+        made = found() if isinstance(found, FunctionType) else found
+    _let_members_in(page)
+    return _for_the_server(made)
+
+
+def _for_the_server(app: Any) -> Any:
+    from flask import Flask
+
+    if not isinstance(app, Flask) or _of_mlflow("mlflow.environment_variables", "_MLFLOW_SGI_NAME").get() != "uvicorn":
+        return app
+    return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
+
+
+def _load(base: str) -> Any:
+    """The app that goes beneath."""
+    known = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name != NAME}
+    if base not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise SystemExit(f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it.")
+    return known[base].load()
+
+
+def _let_members_in(page: Any) -> None:
+    """Tell MLflow's login, where it is the app beneath, that whoever has logged in may ask for the page.
+
+    What the page shows is asked of MLflow in the member's name. Without this, a login that is closed by default
+    (MLFLOW_BASIC_AUTH_FAIL_CLOSED) lets only administrators in.
+    """
+    if "mlflow.server.auth" not in sys.modules:
+        return
+    validators = _of_mlflow("mlflow.server.auth", "BEFORE_REQUEST_VALIDATORS")
+    for path, method in page.routes():
+        for verb in (method, "HEAD") if method == "GET" else (method,):
+            validators[page.prefix + path, verb] = _anybody
+
+
+def _anybody() -> bool:
+    return True
+
+
+def _of_mlflow(module: str, name: str) -> Any:
+    """Something that MLflow promises nobody; a clear message where this version has it no more."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SystemExit(
+            f"The page of mleval does not fit MLflow {version('mlflow')}: {module} has no {name} ({error}). Start the server "
+            "without --app-name mleval (with the app that MLEVAL_BASE_APP names, if any), and install a newer mlflow-mleval or "
+            "another MLflow."
+        ) from error

@@ -1,0 +1,223 @@
+"""What the worker makes: the answer to a selection with its files, what a selection holds, details, and a stored report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from mlflow_mleval.server.answer_cache import CacheFolder
+from mlflow_mleval.server.page_selection import PageSelection, in_words, parsed
+
+Tell = Callable[..., None]
+#: Seconds between two lines of progress.
+_OFTEN = 0.2
+
+
+def warm() -> None:
+    """Import what answers need, and have it do what is slow the first time."""
+    import mlflow
+    import pandas as pd
+    from mlflow import MlflowClient  # noqa: F401
+    from mlflow.store.tracking.rest_store import RestStore  # noqa: F401
+
+    from mlflow_mleval import assembling
+    from mlflow_mleval.analysis.comparison import compare
+    from mlflow_mleval.report.content.listings import found_document  # noqa: F401
+    from mlflow_mleval.report.content.study_report import document
+    from mlflow_mleval.report.html import fragment
+    from mlflow_mleval.study import Study
+    from mlflow_mleval.tracking import query, read_profiles, reports, stock  # noqa: F401
+
+    assert mlflow and assembling
+    frame = pd.DataFrame({"dataset": ["d", "d", "e", "e"], "method": ["a", "b"] * 2, "f1": [0.5, 0.6, 0.2, 0.4]})
+    for section in document(compare(Study.from_frame(frame)), {}).sections:
+        fragment(section)
+
+
+def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+    """Do the job; returns what answers questions about it afterwards. A failure is told, not raised."""
+    os.environ["MLFLOW_TRACKING_URI"] = job["server"]
+    os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
+    if job.get("workspace"):
+        os.environ["MLFLOW_WORKSPACE"] = job["workspace"]
+    try:
+        return {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell)
+    except Exception as error:
+        tell(state="failed", **failure(error, job))
+        return None
+
+
+def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
+    """What the reader is told of an error, and what may be done about it."""
+    from mlflow_mleval.errors import CandidatesError, MlevalError
+    from mlflow_mleval.redaction import redacted
+
+    def worded(text: str) -> str:
+        return in_words(" ".join(redacted(text.replace(job["server"], job["address"])).split()))
+
+    if not isinstance(error, MlevalError | ValueError):
+        traceback.print_exc(file=sys.stderr)
+        return {"error": "Something went wrong that nobody foresaw. The server's log says what."}
+    text = error.text if isinstance(error, CandidatesError) else str(error)
+    ways = []
+    if isinstance(error, CandidatesError):
+        chosen = parsed(job["given"])
+        ways = [{"what": what, "query": chosen.adding(more).query} for what, more in error.ways]
+    field = "filter" if "does not accept the filter" in text else None
+    return {"error": worded(text), "field": field, "ways": ways}
+
+
+def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    from mlflow_mleval.assembling import compared
+    from mlflow_mleval.report.html import fragment
+
+    made = int(time.time() * 1000)
+    chosen = parsed(job["given"])
+    comparison = compared(chosen.choices, whole=True, stage=_stages(tell), worded=in_words)
+    tell(state="working", step="writing", done=0, total=0)
+    study = comparison.study
+    comparison = replace(comparison, study=replace(study, source={**study.source, "tracking_uri": job["address"]}))
+    document = _document(comparison, chosen)
+    names = file_names(document)
+    about = {
+        "made": made, "title": _plain(document.title), "about": _plain(document.about), "runs": len(study.runs), "files": names,
+        "sections": [
+            {"key": s.key, "title": _plain(s.title), "hint": _plain(s.hint), "open": s.open or i < 4}
+            for i, s in enumerate(document.sections)
+        ],
+    }  # fmt: skip
+    sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]
+    folder.write(key, [("about.json", json.dumps(about)), *sections])
+    tell(state="done")
+    os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
+    stored = json.dumps(_stored(comparison, document, job))
+    folder.write(f"{key}f", [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)])
+
+    def detail(question: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"html": _detail(comparison, **question)}
+        except Exception as error:
+            return failure(error, job)
+
+    return detail
+
+
+def _document(comparison: Any, chosen: PageSelection) -> Any:
+    from mlflow_mleval.assembling import provenance
+    from mlflow_mleval.report.content.study_report import document
+
+    study = comparison.study
+    return document(comparison, provenance(chosen.command, study.source, list(study.runs["run_id"]), comparison.options))
+
+
+def _plain(text: str) -> str:
+    from mlflow_mleval.report.document import plain
+    from mlflow_mleval.report.escape import terminal
+
+    return terminal(plain(text))
+
+
+#: What a report is called in each format.
+_FORMATS = {"report.html": "html", "report.md": "md", "report.tex": "latex"}
+
+
+def _svg_name(title: str, i: int) -> str:
+    words = "".join(char if char.isascii() and char.isalnum() else "-" for char in title.lower())
+    return f"{i:02}-{'-'.join(filter(None, words.split('-')))[:60]}.svg"
+
+
+def file_names(document: Any) -> list[str]:
+    """What there is to download."""
+    from mlflow_mleval.report.document import PAGE, Figure
+
+    titles = dict.fromkeys(b.svg.title for s in document.sections for b in s.linear(PAGE) if isinstance(b, Figure))
+    tables = [f"{name}.csv" for name, frame in document.frames().items() if len(frame)]
+    return [*_FORMATS, "report.json", *tables, *(_svg_name(title, i) for i, title in enumerate(titles, 1))]
+
+
+def _files(document: Any) -> Iterator[tuple[str, Any]]:
+    yield from ((name, document.render(format)) for name, format in _FORMATS.items())
+    yield from document.parts()
+    yield from ((_svg_name(title, i), svg) for i, (title, svg) in enumerate(document.figures().items(), 1))
+
+
+def _detail(comparison: Any, of: str, method: str = "", dataset: str = "", against: str = "") -> str:
+    from mlflow_mleval.report.html import fragment
+
+    try:
+        from mlflow_mleval.report.content import details
+    except ImportError:
+        from mlflow_mleval.report.content.listings import _rows, _texts
+        from mlflow_mleval.report.document import Section
+
+        runs = comparison.study.runs
+        for column, wanted in (("method", {method, against} - {""}), ("dataset", {dataset} - {""})):
+            runs = runs[runs[column].isin(wanted)] if wanted else runs
+        return fragment(Section("detail", "", [_rows(_texts(runs))]))
+    return fragment(details.section(comparison, of, method=method, dataset=dataset, against=against))
+
+
+def _survey(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> None:
+    from mlflow_mleval.report.content import overview
+    from mlflow_mleval.tracking.stock import take_stock
+
+    made = int(time.time() * 1000)
+    chosen = parsed(job["given"])
+    taken = {k: v for k, v in chosen.choices.items() if k in _SURVEYED and v not in ((), None)}
+    with _stages(tell)("reading", "runs") as step:
+        study, found = take_stock(**taken, progress=step)
+    data = overview.data(found)
+    ways = [{"what": way.what, "query": chosen.adding(_known(way.options)).query} for way in found.ways]
+    held = None if study is None else {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
+    about = {"made": made, **data, "problem": in_words(found.problem.replace(job["server"], job["address"])), "ways": ways,
+             "notes": [in_words(note) for note in found.notes], "n_runs": found.n_runs, "study": held}  # fmt: skip
+    from mlflow_mleval.report.json import plain
+
+    folder.write(key, [("about.json", json.dumps(plain({**about, "source": {}})))])
+    tell(state="done")
+
+
+#: What `load_study` takes of a selection.
+_SURVEYED = (
+    "experiment_ids", "filter_string", "method_by", "dataset_by", "methods", "exclude_methods", "datasets", "exclude_datasets",
+    "repeats_by", "duplicates", "children", "folds_by", "measures", "exclude_measures", "minimize", "maximize", "missing",
+)  # fmt: skip
+
+
+def _known(options: Any) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key not in ("experiment_ids", "experiment_names")}
+
+
+def _stored(comparison: Any, document: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """What the run of a stored report says of itself."""
+    return {}
+
+
+def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> None:
+    raise ValueError("storing is not there yet.")
+
+
+def _stages(tell: Tell) -> Callable[[str, str], Any]:
+    """Progress as lines to the worker, a few a second."""
+
+    @contextmanager
+    def stage(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+        last = 0.0
+
+        def step(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _OFTEN:
+                last = time.monotonic()
+                tell(state="working", step=what, done=done, total=total)
+
+        tell(state="working", step=what, done=0, total=0)
+        yield step
+
+    return stage

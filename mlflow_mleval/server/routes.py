@@ -1,0 +1,286 @@
+"""The addresses under /mleval/: what each answers, to whom, and with which headers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from functools import cached_property, wraps
+from importlib.resources import files
+from typing import Any
+
+from flask import Flask, Response, redirect, request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mlflow_mleval import __version__
+from mlflow_mleval.server.in_process import Caller, Inside
+from mlflow_mleval.server.member_rights import forged, may_read, token_of
+from mlflow_mleval.server.page_jobs import PageJobs
+from mlflow_mleval.server.page_selection import PageSelection, SelectionError, in_words, parsed
+
+ROOT = "/mleval"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}  # fmt: skip
+_KINDS = {
+    "html": "text/html", "json": "application/json", "md": "text/markdown", "tex": "application/x-tex", "csv": "text/csv",
+    "svg": "image/svg+xml", "css": "text/css", "js": "text/javascript",
+}  # fmt: skip
+#: Files of the report that the page uses, too.
+_OF_REPORTS = ("report.css", "report.js", "weights.js")
+#: Experiments on a page of the list; runs that are counted as new at most.
+SHOWN, NEW = 20, 100
+
+
+class Failure(Exception):
+    """What goes wrong with a request, as the page is told."""
+
+    def __init__(self, status: int, error: str, **more: Any) -> None:
+        self.status, self.content = status, {"state": "failed", "error": error, **more}
+        super().__init__(error)
+
+
+class Page:
+    """The routes of the page on one application."""
+
+    def __init__(self, app: Flask, prefix: str) -> None:
+        self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
+        self.jobs = PageJobs(self.inside)
+
+    def routes(self) -> dict[tuple[str, str], Callable[[], Response]]:
+        """By path under the prefix and method, what answers."""
+        got = {"": self._home, "/": self.page, "/static": self.static, "/experiments": self.experiments, "/survey": self.survey,
+               "/answer": self.answer, "/section": self.section, "/detail": self.detail, "/download": self.download,
+               "/news": self.news}  # fmt: skip
+        return {(ROOT + path, "GET"): view for path, view in got.items()} | {(f"{ROOT}/store", "POST"): self.store}
+
+    def install(self) -> None:
+        for (path, method), view in self.routes().items():
+            self.app.add_url_rule(
+                self.prefix + path, f"mleval{path.replace('/', '_')}", _answering(view), methods=[method], strict_slashes=True
+            )
+        self.app.after_request(self._guarded)
+
+    def _guarded(self, response: Response) -> Response:
+        """Every answer under our address, also one of MLflow's login, with our headers."""
+        own = self.prefix + ROOT
+        if request.path == own or request.path.startswith(own + "/"):
+            for name, value in HEADERS.items():
+                response.headers[name] = value
+            if "Cache-Control" not in response.headers:
+                response.headers["Cache-Control"] = "private, no-store"
+        return response
+
+    # what the routes answer
+
+    def _home(self) -> Response:
+        return redirect(f"{self.prefix}{ROOT}/", 308)
+
+    def page(self) -> Response:
+        self.jobs.warm()
+        selection, problem, field = None, "", ""
+        try:
+            selection = self._selection()
+        except SelectionError as error:
+            problem, field = str(error), error.field
+        given = {} if selection is None else {name: list(values) for name, values in selection.given}
+        return _html(self._render(
+            "page.html.j2", given=given, query=selection.query if selection else "", problem=problem, field=field,
+            token=token_of(self.jobs.folder.secret, self._caller), command=selection.command if selection and given else "",
+        ))  # fmt: skip
+
+    def static(self) -> Response:
+        name = request.args.get("file", "")
+        own = {path.name: path for path in (files("mlflow_mleval.server") / "static").iterdir() if path.is_file()}
+        of_reports = files("mlflow_mleval.report") / "templates"
+        own |= {n: of_reports / n for n in _OF_REPORTS if (of_reports / n).is_file()}
+        if name not in own:
+            raise Failure(404, "There is no such file.")
+        response = _sent(own[name].read_bytes(), name)
+        response.headers["Cache-Control"] = "private, max-age=3600"
+        response.set_etag(__version__)
+        return response
+
+    def experiments(self) -> Response:
+        wanted = request.args.get("search", "").strip()[:200]
+        asked: dict[str, Any] = {"max_results": SHOWN, "order_by": ["last_update_time DESC"]}
+        if wanted:
+            asked["filter"] = "name ILIKE '%{}%'".format(wanted.replace("\\", "").replace("'", ""))
+        if token := request.args.get("page-token"):
+            asked["page_token"] = token[:1000]
+        answer = self.inside.post(self._caller, "/api/2.0/mlflow/experiments/search", asked)
+        if not answer.ok:
+            raise Failure(*_refusal(answer, "the list of experiments"))
+        found = answer.json()
+        rows = [self._experiment(e) for e in found.get("experiments", ())]
+        more = found.get("next_page_token", "")
+        return _html(self._render("experiments.html.j2", experiments=rows, next_token=more, search=wanted))
+
+    def _experiment(self, found: dict[str, Any]) -> dict[str, Any]:
+        asked = {"experiment_ids": [found["experiment_id"]], "max_results": NEW, "order_by": ["attributes.start_time DESC"]}
+        runs = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked).json()
+        n = len(runs.get("runs", ()))
+        last = max((int(r["info"].get("start_time") or 0) for r in runs.get("runs", ())), default=0)
+        last = max(last, int(found.get("last_update_time") or 0))
+        return {"id": found["experiment_id"], "name": found["name"], "runs": n, "more": bool(runs.get("next_page_token")),
+                "changed": time.strftime("%Y-%m-%d %H:%M", time.gmtime(last / 1000)) if last else ""}  # fmt: skip
+
+    def survey(self) -> Response:
+        selection = self._readable()
+        key = self._key(selection, "survey")
+        about = self._made(key, selection, "survey")
+        return _html(self._render("survey.html.j2", survey=about, given=dict(selection.given), query=selection.query))
+
+    def answer(self) -> Response:
+        selection = self._readable()
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        return _json({"state": "ready", "key": key, "command": selection.command, "query": selection.query, **about})
+
+    def section(self) -> Response:
+        selection = self._readable()
+        text = self._member(selection, f"section/{request.args.get('part', '')}")
+        if text is None:
+            raise Failure(404, "The answer has no such section.")
+        return _html(text)
+
+    def download(self) -> Response:
+        selection, name = self._readable(), request.args.get("file", "")
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        if name not in about["files"]:
+            raise Failure(404, "The answer has no such file.")
+        text = self.jobs.folder.read(f"{key}f", f"file/{name}")
+        if text is None:
+            raise Failure(404, "The answer has no such file.")
+        response = _sent(text.encode(), name)
+        response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
+        return response
+
+    def detail(self) -> Response:
+        selection = self._readable()
+        question = {name: request.args.get(name, "") for name in ("of", "method", "dataset", "against")}
+        if question["of"] not in ("method", "dataset", "cell", "pair"):
+            raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
+        key = self._key(selection, "answer")
+        self._made(key, selection, "answer")
+        told = self.jobs.held(key, question)
+        if told is None:  # whoever held it has let it go
+            self._made(key, selection, "answer", newer=int(time.time() * 1000))
+        if "html" not in told:
+            raise Failure(404, told["error"])
+        return _html(told["html"])
+
+    def news(self) -> Response:
+        selection = self._readable()
+        since = request.args.get("since", "")
+        if not since.isdecimal():
+            raise Failure(400, "`since` is a time in milliseconds.", field="since")
+        rule = f"attributes.end_time > {int(since)}"
+        own = selection.choices["filter_string"]
+        asked = {"experiment_ids": list(selection.experiment_ids), "filter": f"{rule} and {own}" if own.strip() else rule,
+                 "max_results": NEW}  # fmt: skip
+        answer = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked)
+        if not answer.ok:
+            raise Failure(*_refusal(answer, "new runs"))
+        return _json({"new": sum(not _is_report(run) for run in answer.json().get("runs", ()))})
+
+    def store(self) -> Response:
+        if reason := forged(request, self.jobs.folder.secret, self._caller):
+            raise Failure(403, reason)
+        raise Failure(501, "Storing is not there yet.")
+
+    # what they share
+
+    @property
+    def _caller(self) -> Caller:
+        return Caller.of(request.environ, request.args.get("workspace", "")[:200])
+
+    def _selection(self) -> PageSelection:
+        return parsed(request.args.to_dict(flat=False))
+
+    def _readable(self) -> PageSelection:
+        """The selection, if the member may read all that it names; MLflow is asked each time."""
+        selection = self._selection()
+        if not selection.experiment_ids:
+            raise Failure(400, "No experiment is chosen. Choose one from the list.", field="experiment-id")
+        for experiment_id in selection.experiment_ids:
+            if not may_read(self.inside, self._caller, experiment_id):
+                raise Failure(403, f"There is no experiment {experiment_id} that you may read. Choose another, or ask its owner.",
+                              field="experiment-id")  # fmt: skip
+        return selection
+
+    def _key(self, selection: PageSelection, what: str) -> str:
+        return selection.key(what, self._caller.workspace, self._address, __version__)
+
+    @property
+    def _address(self) -> str:
+        return request.url_root.rstrip("/") + self.prefix
+
+    def _made(self, key: str, selection: PageSelection, what: str, newer: int = 0) -> dict[str, Any]:
+        """What an answer says of itself; while there is none that is new enough, 202."""
+        newer = newer or int(request.args.get("newer-than", "") or 0)
+        about = self.jobs.folder.about(key)
+        if about is not None and about["made"] > newer:
+            return about
+        job = {"what": what, "given": dict(selection.given), "address": self._address, "workspace": self._caller.workspace}
+        state = self.jobs.ask(key, self._caller, job)
+        if state["state"] == "failed":
+            raise Failure(422, **{name: value for name, value in state.items() if name != "state"})
+        raise Failure(202, "", **state)
+
+    def _member(self, selection: PageSelection, name: str) -> str | None:
+        key = self._key(selection, "answer")
+        self._made(key, selection, "answer")
+        return self.jobs.folder.read(key, name)
+
+    @cached_property
+    def _environment(self) -> Environment:
+        return Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
+                           lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
+
+    def _render(self, template: str, **values: Any) -> str:
+        return self._environment.get_template(template).render(version=__version__, **values)
+
+
+def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
+    """The view, with what goes wrong told in JSON, and nothing told of what nobody foresaw."""
+
+    @wraps(view)
+    def answer() -> Response:
+        try:
+            return view()
+        except SelectionError as error:
+            return _json({"state": "failed", "error": in_words(str(error)), "field": error.field}, 400)
+        except Failure as failure:
+            content = failure.content
+            if failure.status == 202:
+                content = {key: value for key, value in content.items() if key != "error"}
+            return _json(content, failure.status)
+
+    return answer
+
+
+def _refusal(answer: Any, what: str) -> tuple[int, str]:
+    if answer.status in (401, 403):
+        return answer.status, f"MLflow does not let you read {what}."
+    return 502, f"MLflow could not tell {what}: {str(answer.json().get('message', ''))[:300] or answer.status}"
+
+
+def _is_report(run: dict[str, Any]) -> bool:
+    return any(tag["key"] == "mleval.kind" and tag["value"] == "report" for tag in run["data"].get("tags", ()))
+
+
+def _html(text: str) -> Response:
+    return Response(text, mimetype="text/html")
+
+
+def _json(content: dict[str, Any], status: int = 200) -> Response:
+    return Response(json.dumps(content), status, mimetype="application/json")
+
+
+def _sent(content: bytes, name: str) -> Response:
+    return Response(content, content_type=f"{_KINDS.get(name.rpartition('.')[2], 'application/octet-stream')}; charset=utf-8")

@@ -1,0 +1,274 @@
+"""The process that computes for the page, beside the server: `python -m mlflow_mleval.server.worker FOLDER LIMIT`.
+
+It has everything imported and forks a process for each answer. That process puts the answer into the folder, then holds the
+comparison for a while to answer what is asked of its details. Nothing here knows a member: a job comes with an address of the
+server's forwarder and a token, and asks MLflow there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import resource
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlflow_mleval.server.answer_cache import CacheFolder
+
+#: Computations at a time, and comparisons that are held after their answer.
+AT_ONCE, HELD = 2, 3
+#: Seconds: after so long without a question a job is cancelled, a held comparison let go, the worker ended.
+PATIENCE, HOLD, IDLE = 10, 300, 900
+#: Seconds that a failure is told to whoever asks again.
+REMEMBER = 5
+
+
+@dataclass
+class _Child:
+    """A process that computes, or holds what it computed."""
+
+    key: str
+    pid: int
+    pipe: socket.socket
+    job: socket.socket | None  #: open while the token is needed
+    asked: float
+    who: str
+    scratch: str
+    began: float = field(default_factory=time.monotonic)
+    told: dict[str, Any] = field(default_factory=lambda: {"state": "working", "step": "starting", "done": 0, "total": 0})
+    buffer: bytes = b""
+
+    @property
+    def working(self) -> bool:
+        return self.job is not None
+
+
+class Worker:
+    """Takes questions of the server's processes, one line of JSON each, and forks."""
+
+    def __init__(self, folder: CacheFolder, limit: float, lock: int) -> None:
+        self.folder, self.limit, self.lock = folder, limit, lock
+        self.children: dict[str, _Child] = {}
+        self.failed: dict[str, tuple[float, str, dict[str, Any]]] = {}
+        self.waiting: dict[str, float] = {}
+        self.selector = selectors.DefaultSelector()
+        with suppress(FileNotFoundError):
+            os.unlink(folder.door)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(folder.door)
+        self.listener.listen(64)
+        self.selector.register(self.listener, selectors.EVENT_READ, None)
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while time.monotonic() - last < IDLE and not self.folder.deserted():
+            for key, _ in self.selector.select(0.5):
+                if key.data is None:
+                    last = time.monotonic()
+                    self._serve()
+                else:
+                    self._hear(key.data)
+            self._look_after()
+        for child in [*self.children.values()]:
+            self._end(child)
+
+    def _serve(self) -> None:
+        connection, _ = self.listener.accept()
+        connection.settimeout(2)
+        try:
+            file = connection.makefile("r", encoding="utf-8")
+            asked = json.loads(file.readline() or "{}")
+            answer = self._state(asked)
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+            if answer["state"] == "start":
+                self._start(asked, json.loads(file.readline()), connection)
+                return
+        except (OSError, ValueError) as error:
+            print(f"mleval page: a question to the worker broke off: {error!r}", file=sys.stderr)
+        connection.close()
+
+    def _state(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Where the computation of an answer stands; "start" asks for the job."""
+        now, key, who = time.monotonic(), asked["key"], asked["who"]
+        child = self.children.get(key)
+        if child is not None and child.working:
+            child.asked = now
+            return child.told
+        if key in self.failed:
+            since, whom, failure = self.failed[key]
+            if whom == who and now - since < REMEMBER:
+                return failure
+            del self.failed[key]
+        self.waiting = {k: t for k, t in self.waiting.items() if now - t < PATIENCE} | {key: now}
+        free = AT_ONCE - sum(child.working for child in self.children.values())
+        if key not in [*self.waiting][:free]:
+            return {"state": "working", "step": "waiting for other computations", "done": 0, "total": 0}
+        return {"state": "start"}
+
+    def _start(self, asked: dict[str, Any], job: dict[str, Any], connection: socket.socket) -> None:
+        key = asked["key"]
+        self.waiting.pop(key, None)
+        if key in self.children:
+            self._end(self.children[key])
+        ours, theirs = socket.socketpair()
+        scratch = tempfile.mkdtemp(dir=self.folder.path)
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            tempfile.tempdir = scratch
+            self._in_child(key, job, theirs)
+        theirs.close()
+        ours.setblocking(False)
+        child = self.children[key] = _Child(key, pid, ours, connection, time.monotonic(), asked["who"], scratch)
+        self.selector.register(ours, selectors.EVENT_READ, child)
+
+    def _in_child(self, key: str, job: dict[str, Any], pipe: socket.socket) -> None:
+        """The forked process: it never returns."""
+        code = 1
+        try:
+            os.close(self.lock)  # the worker's: else it would hold as long as this process
+            self.selector.close()
+            self.listener.close()
+            for other in self.children.values():
+                other.pipe.close()
+                if other.job is not None:
+                    other.job.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            from mlflow_mleval.server import page_content
+
+            def tell(**content: Any) -> None:
+                pipe.sendall(json.dumps(content).encode() + b"\n")
+
+            held = page_content.make(self.folder, key, job, tell)
+            tell(state="done")
+            if held is not None:
+                hold(self.folder.holder(key), held)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _hear(self, child: _Child) -> None:
+        """What a process tells of itself."""
+        try:
+            data = child.pipe.recv(65_536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, child.buffer = (child.buffer + data).split(b"\n")
+        for line in lines:
+            told = json.loads(line)
+            if told["state"] == "working":
+                child.told |= told
+            elif child.working:
+                self._settle(child, told)
+        if not data:
+            if child.working:
+                text = "The computation ended before its time; the server's log may say why (too little memory?). Try again."
+                self._settle(child, {"state": "failed", "error": text})
+            self._end(child)
+
+    def _settle(self, child: _Child, told: dict[str, Any]) -> None:
+        """The job is done or has failed: its token is needed no more."""
+        if told["state"] == "failed":
+            self.failed[child.key] = (time.monotonic(), child.who, told)
+        if child.job is not None:
+            child.job.close()
+            child.job = None
+        child.asked = time.monotonic()
+        self.folder.shrink()
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        for child in [*self.children.values()]:
+            if child.working and now - child.asked > PATIENCE:
+                self._settle(child, {"state": "cancelled"})
+                self._end(child)
+            elif child.working and now - child.began > self.limit:
+                text = (f"The comparison took longer than {self.limit:g} seconds and was stopped. Choose fewer runs or measures, "
+                        "or let the administrator raise MLEVAL_PAGE_SECONDS.")  # fmt: skip
+                self._settle(child, {"state": "failed", "error": text})
+                self._end(child)
+        held = sorted((c for c in self.children.values() if not c.working), key=lambda child: child.asked)
+        for child in held[: max(0, len(held) - HELD)]:
+            self._end(child)
+        self.failed = {key: entry for key, entry in self.failed.items() if now - entry[0] < REMEMBER}
+
+    def _end(self, child: _Child) -> None:
+        self.children.pop(child.key, None)
+        with suppress(KeyError):
+            self.selector.unregister(child.pipe)
+        child.pipe.close()
+        if child.job is not None:
+            child.job.close()
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(child.pid, 0)
+        shutil.rmtree(child.scratch, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self.folder.holder(child.key))
+
+
+def hold(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD` seconds."""
+    parent = os.getppid()
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(8)
+        listener.settimeout(2)
+        last = time.monotonic()
+        while time.monotonic() - last < HOLD and os.getppid() == parent:
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            last = time.monotonic()
+            with connection, suppress(OSError, ValueError):
+                connection.settimeout(5)
+                asked = json.loads(connection.makefile("r", encoding="utf-8").readline())
+                connection.sendall(json.dumps(answer(asked)).encode() + b"\n")
+
+
+def main() -> None:
+    folder, limit = CacheFolder(Path(sys.argv[1])), float(sys.argv[2])
+    lock = folder.path / "worker"
+    lock.touch(0o600)
+    with open(lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return  # another is there
+        os.nice(5)  # MLflow's own requests go first
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        from mlflow_mleval.server import page_content
+
+        page_content.warm()
+        gc.collect()
+        gc.freeze()  # what is imported stays shared with the processes that are forked
+        with suppress(KeyboardInterrupt):
+            Worker(folder, limit, file.fileno()).run()
+
+
+if __name__ == "__main__":
+    main()
