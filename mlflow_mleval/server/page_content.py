@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from inspect import signature
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mlflow_mleval import __version__
+from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
+from mlflow_mleval.redaction import redacted
 from mlflow_mleval.server.answer_cache import CacheFolder
-from mlflow_mleval.server.page_selection import PageSelection, in_words, parsed
+from mlflow_mleval.server.page_selection import PageSelection, field_of, in_words, parsed
 
 Tell = Callable[..., None]
 #: Seconds between two lines of progress.
 _OFTEN = 0.2
+#: Runs that a page reads at most.
+MOST_RUNS = 20_000
 
 
 def warm() -> None:
@@ -41,40 +51,56 @@ def warm() -> None:
         fragment(section)
 
 
-def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-    """Do the job; returns what answers questions about it afterwards. A failure is told, not raised."""
+def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
+    """Do the job; `hold` then answers questions about it. A failure is told, not raised."""
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     if job.get("workspace"):
         os.environ["MLFLOW_WORKSPACE"] = job["workspace"]
     try:
-        return {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell)
+        {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell, hold)
     except Exception as error:
         tell(state="failed", **failure(error, job))
-        return None
+
+
+class TooManyError(StoreError):
+    """More runs are selected than the page reads."""
 
 
 def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     """What the reader is told of an error, and what may be done about it."""
-    from mlflow_mleval.errors import CandidatesError, MlevalError
-    from mlflow_mleval.redaction import redacted
-
-    def worded(text: str) -> str:
-        return in_words(" ".join(redacted(text.replace(job["server"], job["address"])).split()))
-
-    if not isinstance(error, MlevalError | ValueError):
-        traceback.print_exc(file=sys.stderr)
-        return {"error": "Something went wrong that nobody foresaw. The server's log says what."}
-    text = error.text if isinstance(error, CandidatesError) else str(error)
-    ways = []
+    status, text, field = 409, str(error), None
+    ways: Sequence[tuple[str, Mapping[str, Any]]] = ()
     if isinstance(error, CandidatesError):
-        chosen = parsed(job["given"])
-        ways = [{"what": what, "query": chosen.adding(more).query} for what, more in error.ways]
-    field = "filter" if "does not accept the filter" in text else None
-    return {"error": worded(text), "field": field, "ways": ways}
+        text, ways = error.text, error.ways
+    elif isinstance(error, MissingResultsError):
+        text, ways = text.partition(" Choose what")[0], _GAPS
+    elif isinstance(error, TooManyError):
+        status = 413
+    elif isinstance(error, StoreError):
+        status, field = (400, "filter") if "does not accept the filter" in text else (503, None)
+    elif isinstance(error, ValueError):
+        status, about = 400, re.match("`([a-z_]+)`", text)
+        field = about and field_of(about[1])
+    elif not isinstance(error, MlevalError):
+        traceback.print_exc(file=sys.stderr)
+        status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
+    chosen = parsed(job["given"])
+    return {
+        "status": status, "error": " ".join(redacted(text.replace(job["server"], job["address"])).split()), "field": field,
+        "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
+    }  # fmt: skip
 
 
-def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> Callable[[dict[str, Any]], dict[str, Any]]:
+#: What can be done about methods without a result on a dataset.
+_GAPS = (
+    ("give them the worst value of the dataset", {"missing": "worst"}),
+    ("leave out the datasets that have gaps", {"missing": "drop-datasets"}),
+    ("leave out the methods that have gaps", {"missing": "drop-methods"}),
+)
+
+
+def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
     from mlflow_mleval.assembling import compared
     from mlflow_mleval.report.html import fragment
 
@@ -88,6 +114,7 @@ def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> C
     names = file_names(document)
     about = {
         "made": made, "title": _plain(document.title), "about": _plain(document.about), "runs": len(study.runs), "files": names,
+        "experiments": study.source["experiments"],
         "sections": [
             {"key": s.key, "title": _plain(s.title), "hint": _plain(s.hint), "open": s.open or i < 4}
             for i, s in enumerate(document.sections)
@@ -95,18 +122,22 @@ def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> C
     }  # fmt: skip
     sections = [(f"section/{s.key}", fragment(s)) for s in document.sections]
     folder.write(key, [("about.json", json.dumps(about)), *sections])
-    tell(state="done")
-    os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
-    stored = json.dumps(_stored(comparison, document, job))
-    folder.write(f"{key}f", [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)])
+
+    def write_files() -> None:
+        tell(state="done")
+        os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
+        stored = json.dumps(_stored(comparison, document, job))
+        folder.write(f"{key}f", [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)])
 
     def detail(question: dict[str, Any]) -> dict[str, Any]:
+        if not question:
+            return {}
         try:
             return {"html": _detail(comparison, **question)}
         except Exception as error:
             return failure(error, job)
 
-    return detail
+    hold(detail, write_files)
 
 
 def _document(comparison: Any, chosen: PageSelection) -> Any:
@@ -164,35 +195,32 @@ def _detail(comparison: Any, of: str, method: str = "", dataset: str = "", again
     return fragment(details.section(comparison, of, method=method, dataset=dataset, against=against))
 
 
-def _survey(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> None:
-    from mlflow_mleval.report.content import overview
+@cache
+def _environment() -> Environment:
+    return Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
+                       lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page or a fragment of the templates beside this module."""
+    return _environment().get_template(template).render(version=__version__, **values)
+
+
+def _survey(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
+    from mlflow_mleval.tracking.query import load_study
     from mlflow_mleval.tracking.stock import take_stock
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
-    taken = {k: v for k, v in chosen.choices.items() if k in _SURVEYED and v not in ((), None)}
+    taken = {name: chosen.choices[name] for name in signature(load_study).parameters if name in chosen.choices}
     with _stages(tell)("reading", "runs") as step:
         study, found = take_stock(**taken, progress=step)
-    data = overview.data(found)
-    ways = [{"what": way.what, "query": chosen.adding(_known(way.options)).query} for way in found.ways]
-    held = None if study is None else {"methods": study.methods, "datasets": study.datasets, "measures": study.measures}
-    about = {"made": made, **data, "problem": in_words(found.problem.replace(job["server"], job["address"])), "ways": ways,
-             "notes": [in_words(note) for note in found.notes], "n_runs": found.n_runs, "study": held}  # fmt: skip
-    from mlflow_mleval.report.json import plain
-
-    folder.write(key, [("about.json", json.dumps(plain({**about, "source": {}})))])
+    found = replace(found, problem=found.problem.replace(job["server"], job["address"]))
+    ways = [{"what": way.what, "query": chosen.adding(way.options).query} for way in found.ways if way.command == "rank"]
+    given = {name: list(values) for name, values in chosen.given}
+    fragment = rendered("survey.html.j2", survey=found, study=study, selection=given, ways=ways)
+    folder.write(key, [("about.json", json.dumps({"made": made})), ("survey", fragment)])
     tell(state="done")
-
-
-#: What `load_study` takes of a selection.
-_SURVEYED = (
-    "experiment_ids", "filter_string", "method_by", "dataset_by", "methods", "exclude_methods", "datasets", "exclude_datasets",
-    "repeats_by", "duplicates", "children", "folds_by", "measures", "exclude_measures", "minimize", "maximize", "missing",
-)  # fmt: skip
-
-
-def _known(options: Any) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if key not in ("experiment_ids", "experiment_names")}
 
 
 def _stored(comparison: Any, document: Any, job: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +228,7 @@ def _stored(comparison: Any, document: Any, job: dict[str, Any]) -> dict[str, An
     return {}
 
 
-def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell) -> None:
+def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
     raise ValueError("storing is not there yet.")
 
 
@@ -213,6 +241,11 @@ def _stages(tell: Tell) -> Callable[[str, str], Any]:
 
         def step(done: int, total: int) -> None:
             nonlocal last
+            if what == "reading" and done > MOST_RUNS:
+                raise TooManyError(
+                    f"The selection holds more than {MOST_RUNS:,} runs, too many for a page. Choose fewer experiments, or narrow "
+                    "them by a filter; `mleval report` takes any number."
+                )
             if time.monotonic() - last >= _OFTEN:
                 last = time.monotonic()
                 tell(state="working", step=what, done=done, total=total)

@@ -139,6 +139,11 @@ def _converted(option: click.Option, name: str, text: str) -> Any:
         raise SelectionError(name, error.message) from error
 
 
+def field_of(argument: str) -> str | None:
+    """The name in the address of an argument of Python; None where the page has none."""
+    return next((name for name, option in options().items() if option.name == argument), None)
+
+
 @cache
 def _flags() -> dict[str, str]:
     return {option.name: f"--{name}" for name, option in options().items()}

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from functools import cached_property, wraps
+from datetime import datetime, timezone
+from functools import wraps
 from importlib.resources import files
 from typing import Any
 
 from flask import Flask, Response, redirect, request
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlflow_mleval import __version__
 from mlflow_mleval.server.in_process import Caller, Inside
 from mlflow_mleval.server.member_rights import forged, may_read, token_of
+from mlflow_mleval.server.page_content import rendered
 from mlflow_mleval.server.page_jobs import PageJobs
-from mlflow_mleval.server.page_selection import PageSelection, SelectionError, in_words, parsed
+from mlflow_mleval.server.page_selection import PageSelection, SelectionError, parsed
 
 ROOT = "/mleval"
 HEADERS = {
@@ -33,13 +34,15 @@ _KINDS = {
 _OF_REPORTS = ("report.css", "report.js", "weights.js")
 #: Experiments on a page of the list; runs that are counted as new at most.
 SHOWN, NEW = 20, 100
+#: Says of which answer a part is: when it was made, in milliseconds.
+MADE = "X-Mleval-Made"
 
 
 class Failure(Exception):
     """What goes wrong with a request, as the page is told."""
 
-    def __init__(self, status: int, error: str, **more: Any) -> None:
-        self.status, self.content = status, {"state": "failed", "error": error, **more}
+    def __init__(self, status: int, error: str = "", **more: Any) -> None:
+        self.status, self.content = status, {"state": "failed", **({"error": error} if error else {}), **more}
         super().__init__(error)
 
 
@@ -81,16 +84,7 @@ class Page:
 
     def page(self) -> Response:
         self.jobs.warm()
-        selection, problem, field = None, "", ""
-        try:
-            selection = self._selection()
-        except SelectionError as error:
-            problem, field = str(error), error.field
-        given = {} if selection is None else {name: list(values) for name, values in selection.given}
-        return _html(self._render(
-            "page.html.j2", given=given, query=selection.query if selection else "", problem=problem, field=field,
-            token=token_of(self.jobs.folder.secret, self._caller), command=selection.command if selection and given else "",
-        ))  # fmt: skip
+        return _html(rendered("page.html.j2", token=token_of(self.jobs.folder.secret, self._caller)))
 
     def static(self) -> Response:
         name = request.args.get("file", "")
@@ -116,8 +110,8 @@ class Page:
             raise Failure(*_refusal(answer, "the list of experiments"))
         found = answer.json()
         rows = [self._experiment(e) for e in found.get("experiments", ())]
-        more = found.get("next_page_token", "")
-        return _html(self._render("experiments.html.j2", experiments=rows, next_token=more, search=wanted))
+        more, first = found.get("next_page_token", ""), "page-token" not in request.args
+        return _html(rendered("experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first))
 
     def _experiment(self, found: dict[str, Any]) -> dict[str, Any]:
         asked = {"experiment_ids": [found["experiment_id"]], "max_results": NEW, "order_by": ["attributes.start_time DESC"]}
@@ -126,26 +120,28 @@ class Page:
         last = max((int(r["info"].get("start_time") or 0) for r in runs.get("runs", ())), default=0)
         last = max(last, int(found.get("last_update_time") or 0))
         return {"id": found["experiment_id"], "name": found["name"], "runs": n, "more": bool(runs.get("next_page_token")),
-                "changed": time.strftime("%Y-%m-%d %H:%M", time.gmtime(last / 1000)) if last else ""}  # fmt: skip
+                "last": datetime.fromtimestamp(last / 1000, timezone.utc) if last else None}  # fmt: skip
 
     def survey(self) -> Response:
         selection = self._readable()
         key = self._key(selection, "survey")
-        about = self._made(key, selection, "survey")
-        return _html(self._render("survey.html.j2", survey=about, given=dict(selection.given), query=selection.query))
+        self._made(key, selection, "survey")
+        return _html(self.jobs.folder.read(key, "survey") or "")
 
     def answer(self) -> Response:
         selection = self._readable()
         key = self._key(selection, "answer")
         about = self._made(key, selection, "answer")
-        return _json({"state": "ready", "key": key, "command": selection.command, "query": selection.query, **about})
+        return _json({"state": "ready", "key": key, "command": selection.command, "selection": selection.query, **about})
 
     def section(self) -> Response:
         selection = self._readable()
-        text = self._member(selection, f"section/{request.args.get('part', '')}")
+        key = self._key(selection, "answer")
+        about = self._made(key, selection, "answer")
+        text = self.jobs.folder.read(key, f"section/{request.args.get('part', '')}")
         if text is None:
             raise Failure(404, "The answer has no such section.")
-        return _html(text)
+        return _html(text, about["made"])
 
     def download(self) -> Response:
         selection, name = self._readable(), request.args.get("file", "")
@@ -154,10 +150,12 @@ class Page:
         if name not in about["files"]:
             raise Failure(404, "The answer has no such file.")
         text = self.jobs.folder.read(f"{key}f", f"file/{name}")
-        if text is None:
-            raise Failure(404, "The answer has no such file.")
+        if text is None:  # the files are written after the answer, by who holds the comparison and answers then
+            self._held(key, selection, {})
+            text = self.jobs.folder.read(f"{key}f", f"file/{name}") or ""
         response = _sent(text.encode(), name)
         response.headers["Content-Disposition"] = f'attachment; filename="mleval-{name}"'
+        response.headers[MADE] = str(about["made"])
         return response
 
     def detail(self) -> Response:
@@ -166,13 +164,11 @@ class Page:
         if question["of"] not in ("method", "dataset", "cell", "pair"):
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
         key = self._key(selection, "answer")
-        self._made(key, selection, "answer")
-        told = self.jobs.held(key, question)
-        if told is None:  # whoever held it has let it go
-            self._made(key, selection, "answer", newer=int(time.time() * 1000))
+        about = self._made(key, selection, "answer")
+        told = self._held(key, selection, question)
         if "html" not in told:
-            raise Failure(404, told["error"])
-        return _html(told["html"])
+            raise Failure(told.pop("status"), **told)
+        return _html(told["html"], about["made"])
 
     def news(self) -> Response:
         selection = self._readable()
@@ -194,6 +190,13 @@ class Page:
         raise Failure(501, "Storing is not there yet.")
 
     # what they share
+
+    def _held(self, key: str, selection: PageSelection, question: dict[str, Any]) -> dict[str, Any]:
+        """What the process says that holds the comparison; where it has let it go, the comparison is made anew."""
+        told = self.jobs.held(key, question)
+        if told is None:
+            self._made(key, selection, "answer", newer=int(time.time() * 1000))
+        return told or {}
 
     @property
     def _caller(self) -> Caller:
@@ -229,21 +232,8 @@ class Page:
         job = {"what": what, "given": dict(selection.given), "address": self._address, "workspace": self._caller.workspace}
         state = self.jobs.ask(key, self._caller, job)
         if state["state"] == "failed":
-            raise Failure(422, **{name: value for name, value in state.items() if name != "state"})
-        raise Failure(202, "", **state)
-
-    def _member(self, selection: PageSelection, name: str) -> str | None:
-        key = self._key(selection, "answer")
-        self._made(key, selection, "answer")
-        return self.jobs.folder.read(key, name)
-
-    @cached_property
-    def _environment(self) -> Environment:
-        return Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
-                           lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
-
-    def _render(self, template: str, **values: Any) -> str:
-        return self._environment.get_template(template).render(version=__version__, **values)
+            raise Failure(**{name: value for name, value in state.items() if name != "state"})
+        raise Failure(202, **state)
 
 
 def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
@@ -254,12 +244,9 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
         try:
             return view()
         except SelectionError as error:
-            return _json({"state": "failed", "error": in_words(str(error)), "field": error.field}, 400)
+            return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
         except Failure as failure:
-            content = failure.content
-            if failure.status == 202:
-                content = {key: value for key, value in content.items() if key != "error"}
-            return _json(content, failure.status)
+            return _json(failure.content, failure.status)
 
     return answer
 
@@ -274,8 +261,8 @@ def _is_report(run: dict[str, Any]) -> bool:
     return any(tag["key"] == "mleval.kind" and tag["value"] == "report" for tag in run["data"].get("tags", ()))
 
 
-def _html(text: str) -> Response:
-    return Response(text, mimetype="text/html")
+def _html(text: str, made: int | None = None) -> Response:
+    return Response(text, mimetype="text/html", headers=None if made is None else {MADE: str(made)})
 
 
 def _json(content: dict[str, Any], status: int = 200) -> Response:

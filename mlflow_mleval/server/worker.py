@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,7 @@ class Worker:
             def tell(**content: Any) -> None:
                 pipe.sendall(json.dumps(content).encode() + b"\n")
 
-            held = page_content.make(self.folder, key, job, tell)
-            tell(state="done")
-            if held is not None:
-                hold(self.folder.holder(key), held)
+            page_content.make(self.folder, key, job, tell, partial(hold, self.folder.holder(key)))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -182,7 +180,7 @@ class Worker:
         if not data:
             if child.working:
                 text = "The computation ended before its time; the server's log may say why (too little memory?). Try again."
-                self._settle(child, {"state": "failed", "error": text})
+                self._settle(child, {"state": "failed", "status": 500, "error": text})
             self._end(child)
 
     def _settle(self, child: _Child, told: dict[str, Any]) -> None:
@@ -204,7 +202,7 @@ class Worker:
             elif child.working and now - child.began > self.limit:
                 text = (f"The comparison took longer than {self.limit:g} seconds and was stopped. Choose fewer runs or measures, "
                         "or let the administrator raise MLEVAL_PAGE_SECONDS.")  # fmt: skip
-                self._settle(child, {"state": "failed", "error": text})
+                self._settle(child, {"state": "failed", "status": 504, "error": text})
                 self._end(child)
         held = sorted((c for c in self.children.values() if not c.working), key=lambda child: child.asked)
         for child in held[: max(0, len(held) - HELD)]:
@@ -227,8 +225,11 @@ class Worker:
             os.unlink(self.folder.holder(child.key))
 
 
-def hold(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD` seconds."""
+def hold(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]], before: Callable[[], None]) -> None:
+    """Answer questions about what was computed, one line of JSON each, until nobody asks for `HOLD` seconds.
+
+    Who asks is heard from the beginning, and answered when what is to be done `before` is done.
+    """
     parent = os.getppid()
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -236,6 +237,7 @@ def hold(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         listener.bind(path)
         listener.listen(8)
         listener.settimeout(2)
+        before()
         last = time.monotonic()
         while time.monotonic() - last < HOLD and os.getppid() == parent:
             try:
