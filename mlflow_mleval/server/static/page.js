@@ -119,15 +119,19 @@ function working(place) {
     text.textContent = total > 1 ? `${step}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${step} …`;
   };
 }
-// Put a fragment of the server in its place; where the reader stood in the old one, he stands in the new one.
+// Put a fragment of the server in its place. Where the reader stood in the old one, there he stands in the new one; what he had
+// unfolded stays so.
 function put(place, html) {
   const at = place.contains(document.activeElement) ? document.activeElement : null;
   const same = at && (at.id ? `#${CSS.escape(at.id)}` : [...at.attributes].filter(a => /^(name|value|data-.*)$/.test(a.name))
     .map(a => `[${a.name}="${CSS.escape(a.value)}"]`).join(""));
+  const folds = () => [...place.querySelectorAll("details")], name = fold => fold.querySelector("summary").textContent;
+  const was = new Map(folds().map(fold => [name(fold), fold.open]));
   place.innerHTML = html;
   for (const time of place.querySelectorAll("time")) ago(time);
-  if (same) place.querySelector(same)?.focus();
   document.dispatchEvent(new CustomEvent("mleval:fragment", {detail: place}));
+  for (const fold of folds()) fold.open = was.get(name(fold)) ?? fold.open;
+  if (same) place.querySelector(same)?.focus({preventScroll: true});
 }
 function ago(time) {
   const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
@@ -404,7 +408,11 @@ function actions(made) {
   const bar = element("div", {class: "actions"}, link, button("Store as run", store, {id: "store"}), menu("Download", files),
     made.command ? menu("Command", element("div", {}, element("pre", {tabindex: 0}, made.command),
       button("Copy command", () => copy(made.command, "The command is")))) : null,
-    button("Print", print), element("button", {type: "button", id: "news", class: "primary", hidden: true}), element("span", {id: "stored"}));
+    button("Print", print), selection.has("weights") ? button("Weights by entropy again", () => {
+      const made = new URLSearchParams(selection);
+      made.delete("weights");
+      go(made);
+    }) : null, element("button", {type: "button", id: "news", class: "primary", hidden: true}), element("span", {id: "stored"}));
   bar.querySelector("#news").addEventListener("click", () => compare(shown.made));
   return bar;
 }
@@ -447,9 +455,13 @@ async function print() {
 let weighing;
 document.addEventListener("mleval:weights", event => {  // keys move a slider step by step: the tests wait for the last
   clearTimeout(weighing);
+  const {own, weights = {}, exclude = []} = event.detail;
+  if (own) return;
   weighing = setTimeout(() => {
-    const made = new URLSearchParams(selection), weights = Object.entries(event.detail.weights || {});
-    weights.length ? made.set("weights", weights.map(pair => pair.join("=")).join(",")) : made.delete("weights");
+    const made = new URLSearchParams(selection), named = made.getAll("measure"), pairs = Object.entries(weights).map(pair => pair.join("="));
+    const kept = (made.get("weights") || "").split(",").filter(pair => pair.includes("=") && !exclude.some(m => pair.startsWith(`${m}=`)));
+    if (pairs.length || kept.length) made.set("weights", (pairs.length ? pairs : kept).join(","));
+    for (const measure of exclude) named.includes(measure) ? made.delete("measure", measure) : made.append("exclude-measure", measure);
     if (made.toString() !== query()) go(made);
   }, TYPING);
 });
