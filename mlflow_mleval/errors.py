@@ -36,7 +36,19 @@ class CandidatesError(IncomparableRunsError):
 
 
 class MissingResultsError(IncomparableRunsError):
-    """Cells of the table methods x datasets are empty and no policy for them was chosen."""
+    """Cells of the table methods x datasets are empty and no policy for them was chosen.
+
+    Attributes
+    ----------
+    text : str
+        What is the matter.
+    ways : sequence of (str, dict)
+        What it does, and the arguments of `load_study` to add; empty where none helps.
+    """
+
+    def __init__(self, text: str, ways: Sequence[tuple[str, Mapping[str, Any]]] = (), advice: str = "") -> None:
+        self.text, self.ways = text, ways
+        super().__init__(f"{text} {advice}".strip())
 
 
 class MeasureError(MlevalError):

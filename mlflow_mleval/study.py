@@ -253,6 +253,16 @@ class Study(Reported):
         parts = {"values": values, "folds": folds, "repeats": repeats, "source": source}
         return replace(self, **parts, directions={m: self.directions[m] for m in kept})
 
+    def _ways_on(self, gaps: Sequence[tuple[str, str]]) -> list[tuple[str, dict[str, str]]]:
+        """What can be done about empty cells, with the argument that does it."""
+        datasets, methods = (dict.fromkeys(gap[k] for gap in gaps) for k in (0, 1))
+        ways = [("give them the worst value of their dataset", {"missing": "worst"})]
+        if len(datasets) < len(self.datasets):
+            ways.append((f"leave out {some(datasets)}", {"missing": "drop-datasets"}))
+        if len(self.methods) - len(methods) > 1:
+            ways.append((f"leave out {some(methods)}", {"missing": "drop-methods"}))
+        return ways
+
     def complete(self, missing: Missing | None = None) -> Study:
         """The study with its policy for missing values applied: no cell is empty, and what was done is listed.
 
@@ -274,9 +284,10 @@ class Study(Reported):
         )
         if policy == "error":
             raise MissingResultsError(
-                f"{named}. Choose what to do about them: `missing='worst'` (give them that dataset's worst value), "
-                "'drop-datasets' or 'drop-methods'."
-            )
+                f"{named}.", self._ways_on(gaps),
+                "Choose what to do about them: `missing='worst'` (give them that dataset's worst value), 'drop-datasets' or "
+                "'drop-methods'.",
+            )  # fmt: skip
         full = self.values.reindex(pd.MultiIndex.from_product([datasets, methods], names=["dataset", "method"]))
         if policy == "worst":
             by_dataset = full.groupby(level=0, sort=False)

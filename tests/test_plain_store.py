@@ -133,7 +133,7 @@ def test_the_best_trial_of_each_search_stands_for_it(plain):
     without = load("wine", maximize=["test_auc"])
     trials = [e for e in without.excluded if e.kind == "child run"]
     assert "lgbm" not in without.methods and len(trials) == 27
-    why = "trials of 3 searches are no results; `children='best:METRIC'` takes the best trial of each"
+    why = "trials of 3 searches (lgbm) are no results; `children='best:METRIC'` takes the best trial of each"
     assert {e.reason for e in trials} == {why}
 
 

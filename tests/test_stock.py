@@ -72,9 +72,13 @@ def test_a_store_of_plain_runs_is_told_with_commands_that_rank_it(plain):
     assert [(c["role"], c["rule"]) for c in data["candidates"] if c["chosen"]] == [
         ("method", "param:model"), ("dataset", "experiment"), ("repeats", "param:seed")]  # fmt: skip
     larger, smaller = (way["command"] for way in data["commands"])
-    assert "--max test_auc" in larger and "--min test_auc" in smaller
+    # candidates are not chosen by what is compared where a metric has a counterpart on validation data
+    assert "--children best:val_auc --max test_auc --max val_auc --duplicates best:val_auc" in larger
+    assert "--min test_auc --min val_auc" in smaller and "if larger values of test_auc and val_auc are better" in said(*FOUR)
     ranked = json.loads(copied(larger, "--output", "json").stdout)
     assert ranked["ranking"][0]["method"] == "xgb" and len(ranked["ranking"]) == 8
+    assert [*ranked["weights"]["wine"]] == ["test_auc"]
+    assert "135 child runs are trials of 15 searches (lgbm) over lr, max_depth" in said(*FOUR)
     assert json.loads(copied(smaller, "--output", "json").stdout)["ranking"][0]["method"] == "nb"
     # whoever prints it and copies a line gets the same
     assert larger in mleval("runs", *FOUR).stdout.splitlines()
@@ -91,8 +95,11 @@ def test_every_format_holds_it(plain, args, format):
 def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(plain):
     declared = ("--method-by", "param:model", "--duplicates", "mean", "--max", "test_auc", "--min", "val_loss")
     asked = mleval("rank", *FOUR, *declared, "-m", "test_auc", "-m", "val_loss", code=1).stderr
-    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked
+    assert mleval("rank", *FOUR, *declared, code=1).stderr == asked.replace(" -m test_auc -m val_loss", "")
     assert "3 of 28 cells have no result (nb on churn, nb on fraud, nb on spam; without a value of val_loss)" in asked
+    worst, _, fewer = (line for line in asked.splitlines() if line.startswith("  mleval rank"))
+    assert worst.endswith("--missing worst") and fewer.endswith("--missing drop-methods") and "Leave out nb:" in asked
+    assert "nb" not in [row["method"] for row in json.loads(copied(fewer, "--output", "json").stdout)["ranking"]]
     (way,) = found(*FOUR, *declared)["commands"]
     text = copied(way["command"]).stdout
     assert "--missing worst" in way["command"] and "3 of 28 results are missing and count as the worst" in " ".join(text.split())
@@ -101,6 +108,19 @@ def test_a_declared_metric_that_some_cells_lack_stops_as_one_that_is_asked_for(p
     left = " ".join(text.split())
     assert all(f"Left out: {many}" in left for many in ("135 child runs, such as", "15 runs, such as", "11 runs"))
     assert "Names of the methods" not in text and "conventions" not in text
+
+
+def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
+    for model in "ab":
+        run_id = log("stepped", {}, {"model": model})
+        for step in range(5):
+            client.log_metric(run_id, "f1", 0.5 + 0.01 * step * (model == "a"), step=step)
+    data = found("-n", "stepped")
+    ((rule, reason, chosen),) = [(c["rule"], c["reason"], c["chosen"]) for c in data["candidates"] if c["role"] == "folds"]
+    assert (rule, chosen) == ("steps", False) and "2 runs logged metrics by step, the last is 4: right if" in reason
+    (way,) = data["commands"]
+    assert "--folds-by" not in way["command"]
+    assert found("-n", "stepped", "--method-by", "param:model", "--folds-by", "steps")["folds"] == 5
 
 
 def test_a_wrong_rule_leads_to_the_right_one(plain):

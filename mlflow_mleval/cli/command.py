@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mlflow_mleval.errors import CandidatesError, MlevalError
+from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError
 from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
@@ -56,9 +56,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except CandidatesError as error:
-            raise_alone(click.ClickException(_with_commands(error, ctx)))
         except (MlevalError, ValueError) as error:
+            if getattr(error, "ways", ()):
+                raise_alone(click.ClickException(_with_commands(error, ctx)))
             from mlflow_mleval.report.escape import terminal
 
             text, typed = terminal(in_flags(" ".join(redacted(str(error)).split()))), flags(ctx, typed=True)
@@ -112,7 +112,7 @@ def in_flags(text: str) -> str:
     return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
 
 
-def _with_commands(error: CandidatesError, context: click.Context) -> str:
+def _with_commands(error: CandidatesError | MissingResultsError, context: click.Context) -> str:
     """What is the matter, and each way on as the command that was typed with the options that it takes, to be copied."""
     from mlflow_mleval.report.escape import terminal
 

@@ -336,7 +336,7 @@ def _read(
     """The results among the runs, in the order in which they started; the others go to the list, but for runs named by id."""
     runs = [r for r in runs if r.data.tags.get(schema.TAG_KIND) != schema.KIND_REPORT]
     strict = strict and any(map(is_ours, runs))
-    trials = trials_among(runs)
+    trials = trials_among(runs, lambda run: (method.find(run, experiments[run.info.experiment_id]) or ("",))[0])
     wanted = frozenset(choice.wanted)
     results = []
     for i, run in enumerate(sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)), start=1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlflow import MlflowClient
@@ -65,16 +65,24 @@ def trial_params(children: Sequence[Run]) -> list[str]:
     return [p for p in differing_params([r.data.params for r in children]) if not (is_seed(p) or _FOLD.fullmatch(p))]
 
 
-def trials_among(runs: Sequence[Run]) -> dict[str, str]:
-    """By id of each run that is a trial of a search, why it stays out."""
+def trials_among(runs: Sequence[Run], name: Callable[[Run], str | None]) -> dict[str, str]:
+    """By id of each run that is a trial of a search, why it stays out; `name` tells the method of a run."""
     families: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if MLFLOW_PARENT_RUN_ID in run.data.tags:
             families[run.data.tags[MLFLOW_PARENT_RUN_ID]].append(run)
     searches = [children for children in families.values() if trial_params(children)]
     of = "a search" if len(searches) == 1 else f"{len(searches)} searches"
+    of += f" ({some(names, 6)})" if (names := searched(runs, searches, name)) else ""
     why = f"trials of {of} are no results; `children='best:METRIC'` takes the best trial of each"
     return {run.info.run_id: why for children in searches for run in children}
+
+
+def searched(runs: Sequence[Run], searches: Sequence[Sequence[Run]], name: Callable[[Run], str | None]) -> list[str]:
+    """The methods that were searched: as the runs are called whose children the trials are, else as the trials are."""
+    by_id = {run.info.run_id: run for run in runs}
+    parents = (by_id.get(children[0].data.tags[MLFLOW_PARENT_RUN_ID], children[0]) for children in searches)
+    return [text for text in dict.fromkeys(map(name, parents)) if text]
 
 
 def refuse_trials(parent: Run, children: Sequence[Run]) -> None:

@@ -22,7 +22,7 @@ from mlflow_mleval.tracking import query, schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule
 from mlflow_mleval.tracking.read_run import Rule, is_ours
 from mlflow_mleval.tracking.repeats import is_seed
-from mlflow_mleval.tracking.searches import trial_params
+from mlflow_mleval.tracking.searches import searched, trial_params
 from mlflow_mleval.tracking.selection import filters_of
 
 #: What people call the param or tag that names a method or a dataset, the plainest first.
@@ -36,6 +36,8 @@ _FOLD = re.compile(
 )
 #: A metric by which one compares, rather than choose by it, by its name.
 _TEST = re.compile(r"(^|[_./-])(test|eval|heldout|holdout)([_./-]|$)", re.IGNORECASE)
+#: Parts of a metric's name that say on what data it was measured.
+_PART = re.compile(r"(^|[_./ -])(test|eval|heldout|holdout|val|valid|validation|dev)([_./ -]|$)", re.IGNORECASE)
 #: Values of a param that are shown; names of methods recur, so that there are fewer of them than this share of the runs.
 _SHOWN, _MOST = 6, 0.5
 #: How often what a command lacks is added, before it is given up.
@@ -108,12 +110,17 @@ def survey(runs: Sequence[Run], experiments: Mapping[str, str], options: Mapping
     trials = [{*_keys(run)} for parent, runs in searches.items() if parent in lost and trial_params(runs) for run in runs]
     candidates = [
         *_method(variables, used, options), *_dataset(variables, used, experiments, options), *_repeats(variables, options),
-        *_folds(rule, searches, options),
+        *_folds(rule, searches, used, options),
     ]  # fmt: skip
+    by_rule = Rule("method", next((c.rule for c in candidates if c.role == "method" and c.chosen), None))
+
+    def named(run: Run) -> str | None:
+        return (by_rule.find(run, experiments.get(run.info.experiment_id, "")) or (None,))[0]
+
     return Survey(
         experiments=_experiments(runs, experiments), metrics=_metrics(used, folds, options), variables=variables,
         n_runs=len(used), trials=tuple(sorted(set.intersection(*trials))) if trials else (),
-        candidates=tuple(candidates), notes=tuple(_notes(tops, used, searches)),
+        candidates=tuple(candidates), notes=tuple(_notes(tops, used, searches, named)),
         foreign=any(not is_ours(run) for run in used) and "method_by" not in options,
     )  # fmt: skip
 
@@ -264,7 +271,9 @@ def _repeats(variables: pd.DataFrame, options: Mapping[str, Any]) -> list[Candid
     return found
 
 
-def _folds(rule: str | None, families: Mapping[str, Sequence[Run]], options: Mapping[str, Any]) -> list[Candidate]:
+def _folds(
+    rule: str | None, families: Mapping[str, Sequence[Run]], runs: Sequence[Run], options: Mapping[str, Any]
+) -> list[Candidate]:
     if options.get("folds_by"):
         return [Candidate("folds", options["folds_by"], "as asked", True)]
     found = [Candidate("folds", rule, "metrics are numbered like this", True)] if rule else []
@@ -272,6 +281,12 @@ def _folds(rule: str | None, families: Mapping[str, Sequence[Run]], options: Map
     if alike:
         reason = f"{count(len(alike), 'run')} have children that do not differ in params"
         found.append(Candidate("folds", "children", reason, not rule))
+    last = [max((m.step for m in run.data.to_proto().metrics), default=0) for run in runs if not is_ours(run)]
+    if stepped := [step for step in last if step > 0]:
+        low, high = min(stepped), max(stepped)
+        upto = f"{low}" if low == high else f"{low} to {high}"
+        reason = f"{count(len(stepped), 'run')} logged metrics by step, the last is {upto}: right if steps are folds, not epochs"
+        found.append(Candidate("folds", "steps", reason))
     return found
 
 
@@ -300,13 +315,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _notes(tops: Sequence[Run], used: Sequence[Run], families: Mapping[str, Sequence[Run]]) -> Iterator[str]:
+def _notes(
+    tops: Sequence[Run], used: Sequence[Run], families: Mapping[str, Sequence[Run]], named: Callable[[Run], str | None]
+) -> Iterator[str]:
     """Which runs the tables do not count, and why."""
     without = [run for run in tops if _finished(run) and not _keys(run) and run.info.run_id not in families]
     searches = [children for children in families.values() if trial_params(children)]
     if searches:
         params = dict.fromkeys(p for children in searches for p in trial_params(children))
         of, n = "a search" if len(searches) == 1 else f"{len(searches)} searches", sum(map(len, searches))
+        of += f" ({some(names, 6)})" if (names := searched(tops, searches, named)) else ""
         yield f"{n} child runs are trials of {of} over {some(params, 6)}: `children='best:METRIC'` takes the best trial of each."
     if without:
         their = "its" if len(without) == 1 else "their"
@@ -356,17 +374,21 @@ def _with_ways(found: Survey, options: Mapping[str, Any]) -> Survey:
             base[f"{c.role}_by"] = c.rule
     table, asked = found.metrics, {*options.get("minimize", ()), *options.get("maximize", ()), *options.get("measures", ())}
     known = {m.metric for m in table.itertuples() if m.direction and m.runs == found.n_runs} - {*NOT_BY_DEFAULT}
-    variants = [("a ranking of them", {})]
-    if not (known or asked) and found.undirected:
-        m = found.undirected[0]
-        ways = (("larger", "maximize"), ("smaller", "minimize"))
-        variants = [(f"if {what} values of {m} are better", {way: (m,)}) for what, way in ways]
     if not len(table):
         return found
-    compared = asked | known or {*found.undirected[:1]}
-    if len(compared) == 1 and compared <= {*found.trials} and "children" not in base and "folds_by" not in base:
+    variants = [("a ranking of them", {})]
+    undeclared = () if known or asked else tuple(found.undirected[:1])
+    compared = asked | known or {*undeclared}
+    searched = "children" not in base and "folds_by" not in base and len(compared) == 1 and compared <= {*found.trials}
+    if undeclared:
+        variants = _either_way(undeclared)
+    if searched:
         base["children"] = f"best:{next(iter(compared))}"
     added, said, reason = _completed(base | variants[0][1])
+    if undeclared and (searched or "duplicates" in added) and (other := _counterpart(undeclared[0], found)):
+        variants = _either_way((*undeclared, other))
+        base |= {"children": f"best:{other}"} if searched else {}
+        added, said, reason = _completed(base | variants[0][1])
     others = [c.rule for c in found.candidates if c.role == "method" and not c.chosen]
     if reason and others and "method_by" in options:
         said = [f"As it was asked for: {reason}"]
@@ -377,6 +399,19 @@ def _with_ways(found: Survey, options: Mapping[str, Any]) -> Survey:
         return replace(found, problem=reason, notes=(*found.notes, *said))
     ways = [Way(what, "rank", base | more | added) for what, more in variants]
     return replace(found, ways=tuple(ways), problem="", notes=(*found.notes, *said))
+
+
+def _either_way(metrics: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """The options that declare metrics, either way."""
+    ways = (("larger", "maximize"), ("smaller", "minimize"))
+    return [(f"if {what} values of {' and '.join(metrics)} are better", {way: metrics}) for what, way in ways]
+
+
+def _counterpart(metric: str, found: Survey) -> str:
+    """The metric that is the same on other data, val_auc of test_auc, to choose candidates by; empty where there is none."""
+    stem = _PART.sub(r"\1*\3", metric)
+    alike = [m for m in found.undirected if m != metric and _PART.search(m) and _PART.sub(r"\1*\3", m) == stem]
+    return next((m for m in alike if not found.trials or m in found.trials), "")
 
 
 def _completed(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], str]:
@@ -394,7 +429,7 @@ def _completed(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], s
         except MissingResultsError as error:
             if "missing" in added:
                 return added, said, str(error)
-            said.append(f"{str(error).partition('. Choose')[0]}. The commands give them the worst value of the dataset.")
+            said.append(f"{error.text} The commands give them the worst value of the dataset.")
             added["missing"] = "worst"
         except MlevalError as error:
             return added, said, str(error)
