@@ -39,11 +39,16 @@ class Caller:
         return self.environ.get(WORKSPACE, "")
 
     @property
+    def user(self) -> str:
+        """The name that the member gave MLflow, if it came with the request."""
+        login = Authorization.from_header(self.environ.get("HTTP_AUTHORIZATION"))
+        return (login.username if login is not None else None) or str(self.environ.get("REMOTE_USER") or "")
+
+    @property
     def identity(self) -> str:
         """The same for the same member, and telling nothing: a digest of the user's name, or of what proves who it is."""
-        login = Authorization.from_header(self.environ.get("HTTP_AUTHORIZATION"))
-        if login is not None and login.username:
-            parts = ["user", login.username]
+        if self.user:
+            parts = ["user", self.user]
         else:
             parts = ["proof", *(str(self.environ.get(key, "")) for key in ("HTTP_AUTHORIZATION", "REMOTE_USER", "HTTP_COOKIE"))]
         return sha256("\0".join(parts).encode()).hexdigest()

@@ -23,6 +23,12 @@ def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
     return inside.post(caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}).ok
 
 
+def is_active(inside: Inside, caller: Caller, run_id: str) -> bool:
+    """Whether the member can see the run, and it is not deleted."""
+    found = inside.get(caller, "/api/2.0/mlflow/runs/get", run_id=run_id)
+    return found.ok and found.json().get("run", {}).get("info", {}).get("lifecycle_stage") == "active"
+
+
 def token_of(secret: bytes, caller: Caller, periods_ago: int = 0) -> str:
     """What a page of the member sends back to show that a request comes from it."""
     period = int(time.time() // PERIOD) - periods_ago

@@ -53,10 +53,13 @@ def warm() -> None:
 
 def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
     """Do the job; `hold` then answers questions about it. A failure is told, not raised."""
+    from mlflow_mleval.tracking import artifact_routes
+
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
     if job.get("workspace"):
         os.environ["MLFLOW_WORKSPACE"] = job["workspace"]
+    artifact_routes.go_by_routes()
     try:
         {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell, hold)
     except Exception as error:
@@ -103,6 +106,7 @@ _GAPS = (
 def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
     from mlflow_mleval.assembling import compared
     from mlflow_mleval.report.html import fragment
+    from mlflow_mleval.tracking.reports import described
 
     made = int(time.time() * 1000)
     chosen = parsed(job["given"])
@@ -126,7 +130,7 @@ def _answer(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold
     def write_files() -> None:
         tell(state="done")
         os.environ.pop("MLFLOW_TRACKING_TOKEN", None)
-        stored = json.dumps(_stored(comparison, document, job))
+        stored = json.dumps(described(comparison, asked=chosen.choices), default=str)
         folder.write(f"{key}f", [*((f"file/{name}", text) for name, text in _files(document)), ("store.json", stored)])
 
     def detail(question: dict[str, Any]) -> dict[str, Any]:
@@ -223,13 +227,33 @@ def _survey(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold
     tell(state="done")
 
 
-def _stored(comparison: Any, document: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """What the run of a stored report says of itself."""
-    return {}
-
-
 def _store(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: Callable[..., None]) -> None:
-    raise ValueError("storing is not there yet.")
+    """Store the report that the answer `job["of"]` has among its files, as the member whose token the job has."""
+    from mlflow.utils.mlflow_tags import MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_USER
+
+    from mlflow_mleval.tracking import artifact_routes, schema
+    from mlflow_mleval.tracking.reports import log_report
+
+    tell(state="working", step="storing", done=0, total=0)
+    files, about = f"{job['of']}f", folder.read(f"{job['of']}f", "store.json")
+    if about is None:
+        raise StoreError("the answer is not there any more. Compare again.")
+    held = {name.removeprefix("file/"): folder.read(files, name) or "" for name in folder.names(files) if name != "store.json"}
+    page, summary = held.pop("report.html"), held.pop("report.md")
+    paths = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
+    paths |= {f"{schema.ARTIFACT_FOLDER}/{name}": text for name, text in held.items() if name.endswith((".json", ".csv"))}
+    large = [path for path, text in paths.items() if len(text.encode()) > artifact_routes.MOST_BYTES]
+    if schema.ARTIFACT_REPORT in large:
+        most = artifact_routes.MOST_BYTES >> 20
+        raise StoreError(f"the report is larger than the {most} MiB that MLflow takes in one piece. Download it.")
+    said = json.loads(about)
+    said["tags"] |= {MLFLOW_USER: job["user"], MLFLOW_SOURCE_NAME: job["address"] + "/mleval/", MLFLOW_SOURCE_TYPE: "LOCAL"}
+    kept = {path: text for path, text in paths.items() if path not in large}
+    run_id = log_report(kept, summary=summary, **said)
+    folder.write(key, [("about.json", json.dumps({
+        "made": int(time.time() * 1000), "run_id": run_id, "experiment_id": said["experiment_id"], "left_out": large,
+    }))])  # fmt: skip
+    tell(state="done")
 
 
 def _stages(tell: Tell) -> Callable[[str, str], Any]:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import wraps
 from importlib.resources import files
-from typing import Any
+from typing import Any, NoReturn
 
 from flask import Flask, Response, redirect, request
 
 from mlflow_mleval import __version__
 from mlflow_mleval.server.in_process import Caller, Inside
-from mlflow_mleval.server.member_rights import forged, may_read, token_of
+from mlflow_mleval.server.member_rights import forged, is_active, may_read, token_of
 from mlflow_mleval.server.page_content import rendered
 from mlflow_mleval.server.page_jobs import PageJobs
 from mlflow_mleval.server.page_selection import PageSelection, SelectionError, parsed
@@ -160,7 +160,8 @@ class Page:
 
     def detail(self) -> Response:
         selection = self._readable()
-        question = {name: request.args.get(name, "") for name in ("of", "method", "dataset", "against")}
+        names = {"of": "of", "the-method": "method", "the-dataset": "dataset", "against": "against"}
+        question = {argument: request.args.get(name, "") for name, argument in names.items()}
         if question["of"] not in ("method", "dataset", "cell", "pair"):
             raise Failure(400, "Details are of a method, a dataset, a cell or a pair.", field="of")
         key = self._key(selection, "answer")
@@ -187,7 +188,17 @@ class Page:
     def store(self) -> Response:
         if reason := forged(request, self.jobs.folder.secret, self._caller):
             raise Failure(403, reason)
-        raise Failure(501, "Storing is not there yet.")
+        selection = self._readable()
+        of = self._key(selection, "answer")
+        about = self._made(of, selection, "answer")
+        if not self.jobs.folder.names(f"{of}f"):  # the files are written after the answer
+            self._held(of, selection, {})
+        key = selection.key("store", of, str(about["made"]), self._caller.identity)
+        if (done := self.jobs.folder.about(key)) is None or not is_active(self.inside, self._caller, done["run_id"]):
+            job = {"what": "store", "of": of, "given": dict(selection.given), "user": self._caller.user}
+            self._ask(key, job, writes=True)
+        link = f"../#/experiments/{done['experiment_id']}/runs/{done['run_id']}/artifacts?workflowType=machine_learning"
+        return _json({"run_id": done["run_id"], "address": link, "left_out": done["left_out"]})
 
     # what they share
 
@@ -229,8 +240,12 @@ class Page:
         about = self.jobs.folder.about(key)
         if about is not None and about["made"] > newer:
             return about
-        job = {"what": what, "given": dict(selection.given), "address": self._address, "workspace": self._caller.workspace}
-        state = self.jobs.ask(key, self._caller, job)
+        self._ask(key, {"what": what, "given": dict(selection.given)})
+
+    def _ask(self, key: str, job: dict[str, Any], writes: bool = False) -> NoReturn:
+        """Have the worker do the job, or hear how far it is."""
+        where = {"address": self._address, "workspace": self._caller.workspace}
+        state = self.jobs.ask(key, self._caller, {**job, **where}, writes)
         if state["state"] == "failed":
             raise Failure(**{name: value for name, value in state.items() if name != "state"})
         raise Failure(202, **state)

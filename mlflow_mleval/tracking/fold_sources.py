@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.artifact_routes import download
 from mlflow_mleval.tracking.bounds import open_parquet, read_table
 from mlflow_mleval.tracking.searches import children_of, refuse_trials
 
@@ -116,19 +116,6 @@ def artifact(client: MlflowClient, run_id: str, path: str, read: Callable[[Path]
             return None if local is None else read(local)
         except ValueError as error:
             return str(error)
-
-
-def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
-    """An artifact of a run as a file in the folder; None where there is none."""
-    try:
-        found = Path(client.download_artifacts(run_id, path, folder))
-    except MlflowException as error:
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
-            return None
-        raise
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found if found.is_file() else None
 
 
 def by_fold(table: pd.DataFrame) -> pd.Series:

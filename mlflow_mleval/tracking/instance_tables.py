@@ -17,8 +17,8 @@ from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import some
 from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking.artifact_routes import download
 from mlflow_mleval.tracking.bounds import decoded, read_table
-from mlflow_mleval.tracking.fold_sources import download
 
 
 @dataclass(frozen=True)

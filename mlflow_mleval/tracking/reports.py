@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
-from mlflow_mleval.tracking import runs, schema, store
+from mlflow_mleval.tracking import artifact_routes, runs, schema, store
 from mlflow_mleval.tracking.tag_packing import packed
 
 if TYPE_CHECKING:
@@ -59,23 +58,26 @@ def log_comparison(
     str
         The run's id.
     """
-    study, where = comparison.study, ("experiment_ids", "experiment_names")
     files = {schema.ARTIFACT_REPORT: page, schema.ARTIFACT_SUMMARY: summary}
     files |= {f"{schema.ARTIFACT_FOLDER}/{name}": content for name, content in data.items()}
+    about = described(comparison, asked)
+    if experiment_name is not None:
+        about["experiment_id"] = store.ensure_experiment(store.connect(), experiment_name)
+    return log_report(files, summary=summary, **about)
+
+
+def described(comparison: Comparison, asked: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """What the run of a report about a comparison says of itself, as `log_report` takes it."""
+    study, where = comparison.study, ("experiment_ids", "experiment_names")
     params = {name: value for name, value in comparison.options.items() if value is not None}
     key = [sorted({*study.runs["experiment_id"]}), params, {k: v for k, v in (asked or {}).items() if k not in where}]
-    experiment_id = str(study.runs["experiment_id"].mode()[0])
-    if experiment_name is not None:
-        experiment_id = store.ensure_experiment(store.connect(), experiment_name)
-    return log_report(
-        files,
-        experiment_id=experiment_id,
-        run_name=f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
-        summary=summary,
-        tags={schema.TAG_REPORT: sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()},
-        params=params,
-        start=int(study.runs["start_time"].min().timestamp() * 1000) - 1,
-    )
+    return {
+        "experiment_id": str(study.runs["experiment_id"].mode()[0]),
+        "run_name": f"report: {len(study.methods)} methods, {len(study.datasets)} datasets",
+        "tags": {schema.TAG_REPORT: sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()},
+        "params": params,
+        "start": int(study.runs["start_time"].min().timestamp() * 1000) - 1,
+    }
 
 
 def log_report(
@@ -127,7 +129,7 @@ def log_report(
     client = store.connect()
     with runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:
         run = _same(client, experiment_id, all_tags.get(schema.TAG_REPORT))
-        before = {} if run is None else _artifacts(client, run, Path(folder))
+        before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
         if run is None:
             run = runs.create(client, experiment_id, run_name, all_tags, start)
         run_id, status = run.info.run_id, "FAILED"
@@ -167,18 +169,9 @@ def _same(client: MlflowClient, experiment_id: str, key: str | None) -> Run | No
     return next((run for run in found if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), None)
 
 
-def _artifacts(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
-    """What the run holds, to be put back where the new cannot be written."""
-    try:
-        root = Path(client.download_artifacts(run.info.run_id, "", str(folder)))
-    except (mlflow.MlflowException, OSError):  # it has none
-        return {}
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def _remove(run: Run, paths: set[str]) -> None:
     """Delete artifacts that the report no longer has; a store that cannot delete keeps them."""
-    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    repository = artifact_routes.repository(run)
     for path in sorted(paths):
         with suppress(mlflow.MlflowException, NotImplementedError):
             repository.delete_artifacts(path)

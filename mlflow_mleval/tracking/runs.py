@@ -22,14 +22,13 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS, MLFLOW_RUN_NOTE
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.naming import some, text_problem
 from mlflow_mleval.redaction import raise_alone
-from mlflow_mleval.tracking import schema, store
+from mlflow_mleval.tracking import artifact_routes, schema, store
 from mlflow_mleval.tracking.conflicts import patiently
 from mlflow_mleval.tracking.read_run import model_of
 from mlflow_mleval.tracking.tag_packing import packed
@@ -267,7 +266,7 @@ def _go_on() -> None:
 
 def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
     """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it."""
-    repository = get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+    repository = artifact_routes.repository(run)
 
     def upload(local: Path, parent: str) -> None:
         _go_on()

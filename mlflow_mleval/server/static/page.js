@@ -508,7 +508,7 @@ document.addEventListener("click", event => {
 });
 async function openDetail({method, dataset, against}) {
   const of = against ? "pair" : method && dataset ? "cell" : method ? "method" : "dataset";
-  const asked = new URLSearchParams({of, ...method && {method}, ...dataset && {dataset}, ...against && {against}});
+  const asked = new URLSearchParams({of, ...method && {"the-method": method}, ...dataset && {"the-dataset": dataset}, ...against && {against}});
   $("detail-title").textContent = titled({method, dataset, against});
   const body = $("detail-body");
   if (!detail.open) detail.showModal();

@@ -1,0 +1,116 @@
+"""Where the artifacts of a run are reached: at their address, or by the routes of the tracking server alone.
+
+A client reaches them at the address that the run names, with its own rights to that storage. What works in the name of somebody
+else must not: it goes by the routes of the server, which knows who may read and write them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import requests
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.environment_variables import MLFLOW_TRACKING_TOKEN, MLFLOW_WORKSPACE
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import (
+    get_artifact_repository,
+    get_registered_artifact_repositories,
+)
+
+#: Bytes that the server takes in one file, and seconds that it may take.
+MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
+_only_routes = False
+
+
+def go_by_routes() -> None:
+    """From now on nothing in this process reaches an artifact at its address: anybody may write addresses into runs."""
+    global _only_routes
+    _only_routes = True
+    get_registered_artifact_repositories().clear()
+
+
+def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
+    """An artifact of a run as a file in the folder; None where there is none."""
+    if _only_routes:
+        return _fetched(run_id, path, Path(folder))
+    try:
+        found = Path(client.download_artifacts(run_id, path, folder))
+    except MlflowException as error:
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
+            return None
+        raise
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found if found.is_file() else None
+
+
+def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
+    """What the run holds, path to content."""
+    run_id = run.info.run_id
+    if _only_routes:
+        found = {path: _fetched(run_id, path, folder) for path in _listed(run_id)}
+        return {path: file.read_bytes() for path, file in found.items() if file is not None}
+    try:
+        root = Path(client.download_artifacts(run_id, "", str(folder)))
+    except (MlflowException, OSError):  # it has none
+        return {}
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def repository(run: Run) -> Any:
+    """What takes files for a run: it has `log_artifact(file, folder)` and `delete_artifacts(path)`."""
+    if _only_routes:
+        return _Routes(run.info.run_id)
+    return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
+
+
+class _Routes:
+    """Artifacts of a run by the routes of the server, which has none to delete them."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    def log_artifact(self, file: str, folder: str | None = None) -> None:
+        path = f"{folder}/{Path(file).name}" if folder else Path(file).name
+        _ask("POST", "/ajax-api/2.0/mlflow/upload-artifact", {"run_uuid": self.run_id, "path": path}, Path(file).read_bytes())
+
+    def delete_artifacts(self, path: str) -> None:
+        raise NotImplementedError
+
+
+def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
+    try:
+        response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
+    except requests.HTTPError as error:
+        if error.response.status_code in (404, 500):  # 500 is what some storages make of a file that is not there
+            return None
+        raise
+    target = folder / path
+    if not target.resolve().is_relative_to(folder.resolve()):  # anybody may have put it there
+        return None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(response.content)
+    return target
+
+
+def _listed(run_id: str, folder: str = "") -> list[str]:
+    """The paths of all files of a run."""
+    asked = {"run_id": run_id} | ({"path": folder} if folder else {})
+    paths = []
+    for entry in _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", ()):
+        paths += _listed(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
+    return paths
+
+
+def _ask(method: str, path: str, query: dict[str, str], body: bytes | None = None) -> requests.Response:
+    token, workspace = MLFLOW_TRACKING_TOKEN.get(), MLFLOW_WORKSPACE.get()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers |= {"X-MLFLOW-WORKSPACE": workspace} if workspace else {}
+    headers |= {"Content-Type": "application/octet-stream"} if body is not None else {}
+    address = mlflow.get_tracking_uri().rstrip("/") + path
+    response = requests.request(method, address, params=query, data=body, headers=headers, timeout=SECONDS)
+    response.raise_for_status()
+    return response
