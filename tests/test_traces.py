@@ -20,6 +20,7 @@ from mlflow.genai.scorers import scorer
 from mlflow.metrics import MetricValue, make_metric
 from mlflow.tracking import fluent
 
+import mlflow_mleval as mleval
 from mlflow_mleval.analysis.answers import aligned
 from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.cli import main
@@ -292,6 +293,68 @@ def test_answers_of_a_selection_with_a_table_of_its_own(store):
     assert "a and b are not separated on 3 instances" in " ".join(found.split())
     both = [*args[:-4], "--method", "prompt2", "--method", "prompt3", "--max", "exact/mean"]
     assert "qa was not compared: the table scored.json" in " ".join(report(*both, "--output", "table").split())
+
+
+def evaluated_again(*args, code=0):
+    result = CliRunner().invoke(main, ["evaluate", *args])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else " ".join(result.output.split())
+
+
+def test_answers_that_are_label_sets_are_evaluated_afterwards(store, tmp_path):
+    client, runs = store
+    ids = [runs[name].info.run_id for name in ("prompt2", "prompt3")]
+    args = ["--run", ids[0], "--run", ids[1], "--labels", "outputs,expectations"]
+    found = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    assert [e["answers_of"] for e in found] == sorted(ids, key=[e["answers_of"] for e in found].index)
+    labels = sorted({f"a{i}" for i in range(N)} | {answered(i, w) for i in range(N) for w in (2, 3)})
+    truth = [{f"a{i}"} for i in range(N)]
+    for w, run_id in zip((2, 3), ids, strict=True):
+        (one,) = (e for e in found if e["answers_of"] == run_id)
+        expected = mleval.evaluate(truth, y_pred=[{answered(i, w)} for i in range(N)], label_names=labels)
+        assert one["status"] == "created" and one["method"] == f"prompt{w}" and one["dataset"] == "qa"
+        assert one["measures"] == pytest.approx(expected.measures)
+        run = client.get_run(one["run_id"])
+        assert run.data.tags["mlflow.parentRunId"] == run_id and run.info.experiment_id == runs["prompt2"].info.experiment_id
+        assert run.data.metrics["mleval/hamming_loss"] == expected.measures["hamming_loss"]
+    study = mleval.load_study(experiment_names=["qa"])
+    assert sorted(study.methods) == ["prompt2", "prompt3"] and len(study.values) == 2
+    same = instance_tests_of(found)
+    assert same["n_instances"] == N and {row["wins"] + row["losses"] for row in same["datasets"]["qa"]["table"]} == {12}
+    again = json.loads(evaluated_again(*args, "--output", "json"))["evaluations"]
+    assert [(e["run_id"], e["status"]) for e in again] == [(e["run_id"], "unchanged") for e in found]
+    tree = tmp_path / "tree.csv"
+    tree.write_text("parent,child\n" + "".join(f"{label[0]}?,{label}\n" for label in labels))
+    third = json.loads(evaluated_again(*args, "--hierarchy", str(tree), "--output", "json"))["evaluations"]
+    assert all(e["status"] == "updated" and 0 < e["measures"]["h_f1"] < 1 for e in third)
+    children = client.search_runs([runs["prompt2"].info.experiment_id], "tags.`mleval.labels` = 'outputs,expectations'")
+    assert {run.info.run_id for run in children} == {e["run_id"] for e in third}
+    tree.write_text("parent,child\nx,a1\n")
+    assert "--hierarchy must hold all labels, got none called 'a0'" in evaluated_again(*args, "--hierarchy", str(tree), code=2)
+
+
+def instance_tests_of(found):
+    ids = [part for e in found for part in ("--run-id", e["run_id"])]
+    return json.loads(compare(*ids, "-m", "subset_accuracy", "--output", "json"))
+
+
+def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
+    _, runs = store
+    run_id = runs["prompt3"].info.run_id
+    text = evaluated_again("--run", run_id, "--labels", "outputs.topics,expectations", code=1)
+    assert "24 of 24 answers without labels that can be read" in text
+    assert "such as outputs.labels, not 'topics'" in evaluated_again("--run", run_id, "--labels", "topics,expectations", code=1)
+    for wrong, said in ((["--labels", "x"], "is not FOUND,TRUE"), (["--threshold", "1"], "--threshold must be left out with")):
+        assert said in evaluated_again("--run", run_id, *wrong, code=2)
+    rows = {"id": [*range(40)], "found": ["a, b", '["a"]', ["b"], ""] * 10, "true": [["a", "b"], ["b"], ["b"], []] * 10}
+    rows["found"][3] = {"no": "list"}
+    with mlflow.start_run(run_name="tabled") as run:
+        mlflow.log_table(pd.DataFrame(rows), "sets.json")
+    table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
+    one = json.loads(evaluated_again(*table, "--output", "json"))
+    assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
+    assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
+    assert "no column 'right'; it has id, found, true" in evaluated_again(*table[:-1], "found,right", code=1)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import quoted, some
 from mlflow_mleval.validation import unique_names
 
 
@@ -62,3 +63,20 @@ def label_matrices(
         matrix.sort_indices()
         matrices.append(matrix)
     return *matrices, names
+
+
+def read_labels(answer: Any) -> Collection[str]:
+    """The labels that an answer names: a collection of them, a JSON list, or text with commas.
+
+    >>> read_labels('["b", "a"]'), read_labels("a, b"), read_labels("")
+    (['b', 'a'], ['a', 'b'], [])
+    """
+    if isinstance(answer, str):
+        text = answer.strip()
+        try:
+            answer = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",") if part.strip()]
+        except (ValueError, RecursionError):
+            raise ValueError(f"{quoted(text)} is no list of labels.") from None
+    if not isinstance(answer, Collection) or isinstance(answer, Mapping) or not all(isinstance(a, str | int) for a in answer):
+        raise ValueError(f"an answer must be a list of labels, or text that names them, got {quoted(answer)}.")
+    return answer

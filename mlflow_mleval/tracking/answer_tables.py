@@ -53,7 +53,7 @@ def read_answer_tables(
     path = table or EVALUATED
     frames = {}
     for method, run in runs.items():
-        found = artifact(client, run.info.run_id, path, _frame)
+        found = artifact(client, run.info.run_id, path, read_frame)
         if not isinstance(found, pd.DataFrame):
             raise ValueError(f"the table {path} of {method} (run {run.info.run_id}) cannot be read: {found or 'it is not there'}")
         frames[method] = found
@@ -65,7 +65,7 @@ def read_answer_tables(
     return {method: _answers(runs[method], frame, columns[method], keys, grades or {}) for method, frame in frames.items()}
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
     """The table of a JSON file in split orientation.
 
     Raises
@@ -122,19 +122,21 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def _key(row: Sequence[object]) -> str:
-    """A short name of its own, else a hash of all that was asked."""
-    if len(row) == 1 and len(own := str(row[0])) <= _SHORT:
-        return own
-    return hashlib.sha256("\0".join(map(_text, row)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def keys_of(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """By row a short name of its own, else a hash of all that was asked."""
+    return [
+        own if len(row) == 1 and len(own := str(row[0])) <= _SHORT
+        else hashlib.sha256("\0".join(map(_text, row)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        for row in frame[[*columns]].itertuples(index=False, name=None)
+    ]  # fmt: skip
 
 
 def _answers(
     run: Run, frame: pd.DataFrame, columns: Mapping[str, str], keys: Sequence[str], grades: Mapping[str, Sequence[str]]
 ) -> Answers:
     rows = [*frame[[*keys]].itertuples(index=False, name=None)]
+    index = pd.Index(keys_of(frame, keys), name="instance", dtype=object)
     asked = [shown(row[0] if len(keys) == 1 else dict(zip(keys, row, strict=True))) for row in rows]
-    index = pd.Index([_key(row) for row in rows], name="instance", dtype=object)
     values, passing = {}, []
     for measure, column in columns.items():
         found = [(np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]]

@@ -13,7 +13,7 @@ from mlflow.entities import Run
 from mlflow_mleval.analysis.answers import Aligned, Answers, aligned
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError
 from mlflow_mleval.naming import some
-from mlflow_mleval.tracking import store
+from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
 from mlflow_mleval.tracking.import_answers import holds_imported, read_imported
 from mlflow_mleval.tracking.read_run import Rule
@@ -117,7 +117,8 @@ def load_answers(
                 found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
-    without = [run.info.run_id for run in chosen if run not in holding]
+    known = {run.info.run_id for run in holding}
+    without = [run.info.run_id for run in chosen if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known]
     return Asked(
         found, absent, pd.DataFrame(rows), frozenset(m for run in holding for m in run.data.metrics),
         (f"Runs without answers: {some(without, 5)}.",) if without else (),

@@ -68,6 +68,8 @@ TAG_REPORT = "mleval.report"
 #: "true" where the run was made for the evaluation and ends with it.
 TAG_OWN_RUN = "mleval.own_run"
 TAG_DATASET_DIGEST = "mleval.dataset_digest"
+#: The run whose answers were evaluated, and where it recorded labels.
+TAG_ANSWERS_OF, TAG_LABELS = "mleval.answers_of", "mleval.labels"
 TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
 #: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures follow from them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,8 @@ from mlflow_mleval.tracking.bounds import bounded_json
 
 #: Traces that one request brings.
 PAGE = 500
+#: What a trace was given, and what it gave.
+INPUTS, OUTPUTS = "inputs", "outputs"
 #: MLflow cuts the inputs in a trace's metadata here.
 CUT = 250
 #: What a scorer says of an answer that passes, and of one that does not.
@@ -58,16 +60,15 @@ def read_traces(
     rows, keys, about, versions, notes = [], [], [], defaultdict(set), []
     unclear: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
-    names = _inputs_of_data(run)
-    for trace, inputs in _traces(client, run, most):
-        if names and isinstance(inputs, dict) and names <= inputs.keys():
-            inputs = {name: inputs[name] for name in sorted(names)}
-        key = _key(trace, inputs, instance_by)
+    asked = asked_of(run)
+    for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
+        inputs = asked(inputs)
+        key = key_of(trace, inputs, instance_by)
         if key is None:
             raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}. Name another.")
         row: dict[str, list[float]] = defaultdict(list)
         for assessment in trace.info.assessments or ():
-            if assessment.feedback is None or assessment.valid is False or not _of(assessment, run):
+            if assessment.feedback is None or assessment.valid is False or not belongs(assessment, run):
                 continue
             name = _name(assessment)
             versions[name].add((assessment.metadata or {}).get("mlflow.assessment.scorerDigest", ""))
@@ -103,8 +104,16 @@ def read_traces(
     )  # fmt: skip
 
 
-def _traces(client: MlflowClient, run: Run, most: int | None) -> Iterator[tuple[Trace, Any]]:
-    """Each trace with its full inputs; spans are only asked for where the metadata have cut the inputs of some."""
+def traces_of(
+    client: MlflowClient, run: Run, parts: Sequence[str] = (INPUTS,), most: int | None = None
+) -> Iterator[tuple[Trace, list[Any]]]:
+    """Each trace with its full inputs, or other parts; spans are only asked for where the metadata have cut those of some.
+
+    Raises
+    ------
+    ValueError
+        There are more than `most`, or inputs are cut and the spans that held them are lost.
+    """
     found, token = [], None
     while True:
         page = client.search_traces(
@@ -116,15 +125,16 @@ def _traces(client: MlflowClient, run: Run, most: int | None) -> Iterator[tuple[
         if not (token := page.token):
             break
     found.sort(key=lambda t: (t.info.request_time, t.info.trace_id))
-    cut = {t.info.trace_id for t in found if _inputs(t) is None}
-    full = _full_inputs(client, run, cut) if cut else {}
+    known = {t.info.trace_id: [_whole(t, part) for part in parts] for t in found}
+    cut = {i for i, values in known.items() if any(value is None for value in values)}
+    full = _from_spans(client, run, cut, parts) if cut else {}
     for trace in found:
-        yield trace, full[trace.info.trace_id] if trace.info.trace_id in cut else _inputs(trace)
+        yield trace, full.get(trace.info.trace_id) or known[trace.info.trace_id]
 
 
-def _inputs(trace: Trace) -> Any:
-    """The inputs in the metadata; None where they are not there in full."""
-    text = trace.info.trace_metadata.get("mlflow.traceInputs", "")
+def _whole(trace: Trace, part: str) -> Any:
+    """A part in the metadata; None where it is not there in full."""
+    text = trace.info.trace_metadata.get(f"mlflow.trace{part.capitalize()}", "")
     if not 0 < len(text) < CUT:
         return None
     try:
@@ -133,8 +143,8 @@ def _inputs(trace: Trace) -> Any:
         return None
 
 
-def _full_inputs(client: MlflowClient, run: Run, wanted: set[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _from_spans(client: MlflowClient, run: Run, wanted: set[str], parts: Sequence[str]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
     token = None
     while True:
         page = client.search_traces(
@@ -143,15 +153,27 @@ def _full_inputs(client: MlflowClient, run: Run, wanted: set[str]) -> dict[str, 
         for trace in page:
             if trace.info.trace_id in wanted:
                 root = next((s for s in trace.data.spans if s.parent_id is None), None)
-                found[trace.info.trace_id] = root.inputs if root is not None else None
+                found[trace.info.trace_id] = [None if root is None else getattr(root, part) for part in parts]
         if not (token := page.token):
             break
-    if lost := [i for i in wanted if found.get(i) is None]:
+    if INPUTS in parts and (lost := [i for i in wanted if i not in found or found[i][parts.index(INPUTS)] is None]):
         raise ValueError(f"the inputs of {len(lost):,} traces are cut, and their spans are not there ({some(lost, 3)})")
     return found
 
 
-def _key(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+def asked_of(run: Run) -> Callable[[Any], Any]:
+    """What takes from the inputs of a trace those that the data hold: defaults of the function belong to the method."""
+    names = _inputs_of_data(run)
+
+    def asked(inputs: Any) -> Any:
+        holds = names and isinstance(inputs, dict) and names <= inputs.keys()
+        return {name: inputs[name] for name in sorted(names)} if holds else inputs
+
+    return asked
+
+
+def key_of(trace: Trace, inputs: Any, instance_by: str | None) -> str | None:
+    """Which question a trace answers."""
     if instance_by is not None:
         own = inputs.get(instance_by) if isinstance(inputs, dict) else None
         own = trace.info.tags.get(instance_by) if own is None else own
@@ -167,7 +189,7 @@ def shown(inputs: Any) -> str:
     return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
 
 
-def _of(assessment: Assessment, run: Run) -> bool:
+def belongs(assessment: Assessment, run: Run) -> bool:
     """Whether it belongs to this evaluation: a trace that is evaluated again keeps what others said of it."""
     return (assessment.metadata or {}).get("mlflow.assessment.sourceRunId") in (None, run.info.run_id)
 

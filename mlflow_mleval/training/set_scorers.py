@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from mlflow.genai.scorers import Scorer, scorer
 
 from mlflow_mleval.evaluation import evaluate, evaluate_hierarchical
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.label_lists import read_labels
 from mlflow_mleval.naming import quoted, some
 
 FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
@@ -104,20 +104,3 @@ def _scorer(title: str, chosen: list[str], values: Callable, sets: Callable) -> 
         return [Feedback(name=m, value=float(found[m])) for m in chosen if np.isfinite(found[m])]
 
     return scorer(score, name=title)
-
-
-def read_labels(answer: Any) -> Collection[str]:
-    """The labels that an answer names: a collection of them, a JSON list, or text with commas.
-
-    >>> read_labels('["b", "a"]'), read_labels("a, b"), read_labels("")
-    (['b', 'a'], ['a', 'b'], [])
-    """
-    if isinstance(answer, str):
-        text = answer.strip()
-        try:
-            answer = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",") if part.strip()]
-        except (ValueError, RecursionError):
-            raise ValueError(f"{quoted(text)} is no list of labels.") from None
-    if not isinstance(answer, Collection) or isinstance(answer, Mapping) or not all(isinstance(a, str | int) for a in answer):
-        raise ValueError(f"an answer must be a list of labels, or text that names them, got {quoted(answer)}.")
-    return answer

@@ -155,6 +155,19 @@ def _origin(m: Measure) -> dict[str, str]:
     return about | {"kinds": ", ".join(m.kinds), "convention": m.convention}
 
 
+def evaluations_document(made: Sequence[tuple[Evaluation, Mapping[str, str], Sequence[str]]]) -> Document:
+    """Several Evaluations in short, one after the other, each with what it is about and its notes."""
+    documents = [evaluation_document(*each) for each in made]
+    if len(documents) == 1:
+        return documents[0]
+    tables = {about["method"]: found.frames()["measures"] for found, (_, about, _) in zip(documents, made, strict=True)}
+    return Document(
+        count(len(made), "evaluation"), [section for found in documents for section in found.sections],
+        data=lambda: {"evaluations": [found.data() for found in documents]},
+        frames=lambda: {"measures": pd.concat(tables, names=["method"]).reset_index(0)}, main="measures",
+    )  # fmt: skip
+
+
 def evaluation_document(ev: Evaluation, about: Mapping[str, str], notes: Sequence[str] = ()) -> Document:
     """One Evaluation in short; `about` says what was evaluated, and where it is: method, dataset, run_id."""
     report = run.RunReport.of(ev, about["method"], about["dataset"])
