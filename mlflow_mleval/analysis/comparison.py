@@ -43,7 +43,7 @@ from mlflow_mleval.analysis.to_doubt import collected, leaning, turning
 from mlflow_mleval.errors import IncomparableRunsError, MlevalError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.renamed import renamed
-from mlflow_mleval.reported import Reported
+from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
 
@@ -66,7 +66,7 @@ class Stability:
 
 
 @dataclass(frozen=True)
-class Comparison(Reported):
+class Comparison(Detailed):
     """What `compare` found. Tables of it are made once: copy one before changing it.
 
     Attributes

@@ -105,6 +105,19 @@ def points(texts: Iterable[str], title: str = "", **more: Any) -> list[Text]:
     return [Text(found, "points", title, **more)] if found else []
 
 
+class Link(str):
+    """A text in a cell that leads to an address on a page; without one, and elsewhere, it is the text."""
+
+    address: str = ""
+
+    @classmethod
+    def to(cls, text: str, address: str) -> "Link":
+        """The text, and where it leads."""
+        link = cls(text)
+        link.address = address
+        return link
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table."""
@@ -117,6 +130,7 @@ class Column:
     note: str = ""  #: what the column means; stands below the table as well
     tip: str = ""  #: the same where only a page says it
     marks: Mapping[str, str] = field(default_factory=dict)  #: what scripts of a page find it by: data-* of its head
+    about: Mapping[str, str] = field(default_factory=dict)  #: what its names stand beside: data-* of each of them
 
 
 def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Column:
@@ -126,7 +140,7 @@ def names(head: str, cells: Iterable[object], of: str = "", **more: Any) -> Colu
 
 def pair(frame: pd.DataFrame, first: str = "method_a", second: str = "method_b") -> list[Column]:
     """Two columns that name the methods of each pair."""
-    return [names("method", frame[first]), names("against", frame[second], "method")]
+    return [names("method", frame[first]), names("against", frame[second])]
 
 
 def decimals(head: str, values: Iterable[float], places: int, **more: Any) -> Column:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from mlflow_mleval import __version__
-from mlflow_mleval.report.document import PAGE, Document, Section, Sliders, plain
+from mlflow_mleval.report.document import PAGE, Column, Document, Link, Section, Sliders, plain
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.report.svg import Svg
 
@@ -82,16 +82,24 @@ def _name(shown: str, whole: str = "", marks: Mapping[str, str] = MappingProxyTy
     return Markup('<bdi class="name"{}{}>{}</bdi>').format(tip, _marks(marks), shown)
 
 
-def _cell(value: Any, of: str) -> Any:
-    """A cell of a table: a drawing, a name cut to fit, or text; a name of a method or a dataset says of which.
+def _cell(value: Any, column: Column, row: Sequence[Any] = (), columns: Sequence[Column] = ()) -> Any:
+    """A cell of a table: a drawing, a link, a name cut to fit, or text.
 
-    >>> print(_cell("a<b", "measure"), _cell("a<b", "method"))
+    A name of a method or a dataset says of which; of a method against another, also of which other, the one in its row.
+
+    >>> print(_cell("a<b", Column("", [], name="measure")), _cell("a<b", Column("", [], name="method")))
     <bdi class="name">a&lt;b</bdi> <bdi class="name" data-method="a&lt;b">a&lt;b</bdi>
     """
-    if isinstance(value, Svg) or not of:
+    if isinstance(value, Link) and value.address:
+        return Markup('<a href="{}">{}</a>').format(value.address, _visible(str(value)))
+    if isinstance(value, Svg) or not column.name:
         return value
     whole = terminal(plain(str(value)))
-    return _name(shorten(whole, NAME), whole, {of: whole} if of in ("method", "dataset") else {})
+    marks = {**column.about, column.name: whole} if column.name in ("method", "dataset", "against") else {}
+    if column.name == "against":
+        first = [plain(str(cell)) for cell, other in zip(row, columns, strict=True) if other.name == "method"]
+        marks |= {"method": first[0]} if first else {}
+    return _name(shorten(whole, NAME), whole, marks)
 
 
 def _json(data: Any) -> Markup:

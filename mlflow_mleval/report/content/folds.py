@@ -54,7 +54,7 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
     blocks: list[Any] = [overview_table(folds, **at)] if len(folds) > 1 else []
     for i, (dataset, found) in enumerate(folds.items(), start=1):
         if i <= DATASETS or alone:
-            blocks += _dataset(dataset, found, i, at)
+            blocks += on_dataset(dataset, found, i, at)
     if len(folds) > DATASETS:
         rest = "drawn" if alone else "shown; the JSON and CSV data hold all"
         blocks.append(doc.note(f"The first {DATASETS} of {len(folds)} datasets are {rest}."))
@@ -66,7 +66,7 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
     return Section("folds", "By fold", blocks, hint + lost_pairs(folds.values()))
 
 
-def _dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
+def on_dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
     shared = found.n_shared_folds == found.n_folds
     where = f"over {count(found.n_folds, 'fold')}{'' if shared else ', as far as a method has them,'} of {name(dataset)}"
     of_pairs = where if shared else f"over the {found.folds_of_a_pair} of {name(dataset)} that both have"

@@ -114,8 +114,8 @@ def _texts(runs: pd.DataFrame) -> pd.DataFrame:
 def _rows(runs: pd.DataFrame) -> Table:
     """One row a run; where room lacks, it keeps method and dataset longest, then what comes first."""
     first = ("dataset", "method")
-    columns = [Column(c, [*runs[c].head(ROWS)], "<", keep=0 if c in first else len(runs.columns) - i, name=c in first)
-               for i, c in enumerate(runs)]  # fmt: skip
+    kept = {c: {"name": c} if c in first else {"keep": len(runs.columns) - i} for i, c in enumerate(runs)}
+    columns = [Column(c, [*runs[c].head(ROWS)], "<", **how) for c, how in kept.items()]
     return Table(columns, len(runs), things="runs")
 
 

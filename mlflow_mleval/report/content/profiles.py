@@ -60,7 +60,7 @@ def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
     aware = Text((), title="How aware of dependence each method is, on average", depth=PAGE)
     blocks.append(doc.Beside(_ratios(found), [*strips, aware, replace(awareness_table(found), **at)]))
     for dataset in datasets[:DATASETS]:
-        blocks += _dataset(found, dataset)
+        blocks += on_dataset(found, dataset)
     if len(datasets) > DATASETS:
         blocks.append(doc.note(f"The first {DATASETS} of {len(datasets)} datasets are shown; the JSON and CSV data hold all."))
     blocks.append(doc.Terms(words(found), doc.WORDS))
@@ -68,7 +68,7 @@ def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
     return Section("profiles", "Loss profiles", blocks, hint)
 
 
-def _dataset(found: ProfileComparison, dataset: str) -> list[Any]:
+def on_dataset(found: ProfileComparison, dataset: str) -> list[Any]:
     """The curves of a dataset in a picture and in numbers, beside what they say where there are others."""
     methods, alone = found.methods_on(dataset), len(found.datasets) == 1
     curves = found.curves.xs(dataset, level="dataset").loc[methods[:TOP]]
@@ -340,7 +340,7 @@ def dataset_table(found: ProfileComparison, dataset: str) -> Table:
         return "equal" if row.tied else f"{_at(found, dataset, row.parameter)}{more}" if row.crossings else "never"
 
     note = "Overtaken above: where the mean profiles cross."
-    columns = [doc.names(f"ahead at small {symbol}", shown["method"], "method"), doc.names("against", shown["against"], "method"),
+    columns = [doc.names(f"ahead at small {symbol}", shown["method"], "method"), doc.names("against", shown["against"]),
                Column("overtaken above", [*map(where, shown.itertuples())], "<", note=note)]  # fmt: skip
     if found.tested_on(dataset):
         better, worse = ([certain.get(pair, "") for pair in zip(shown[i], shown[j], strict=True)]

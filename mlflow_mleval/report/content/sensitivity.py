@@ -69,9 +69,9 @@ def _separated(c: Comparison) -> list[Table]:
     if not found or not len(found.stays):
         return []
     rows = _separations(found)[:PAIRS]
-    lost = [", ".join(_choice(x["varies"], x["choice"]) for x in row["lost"]) or "–" for row in rows]
+    lost = [", ".join(lost_choices(found, (row["better"], row["worse"]))) or "–" for row in rows]
     columns = [
-        names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows), "method"),
+        names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows), "against"),
         Column("stays under", [f"{row['stays']} of {row['choices']}" for row in rows]), Column("but not under", lost, "wrap"),
     ]  # fmt: skip
     about = (
@@ -79,6 +79,12 @@ def _separated(c: Comparison) -> list[Table]:
         "that correlate above .9, .8 or .7 left out. The same test is made each time."
     )
     return [Table(columns, len(c.separated), title="What the separations survive", note=about, things="pairs", depth=PAGE)]
+
+
+def lost_choices(found: Separations, pair: tuple[str, str]) -> list[str]:
+    """Under which other choices a pair is not separated any more, in words."""
+    column = found.stays[pair]
+    return [_choice(kind, which) for kind, which in column.index[column == 0]]
 
 
 def _choice(kind: str, which: str) -> str:
