@@ -184,19 +184,10 @@ def _files(document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _detail(comparison: Any, of: str, method: str = "", dataset: str = "", against: str = "") -> str:
+    from mlflow_mleval.report.content.details import section
     from mlflow_mleval.report.html import fragment
 
-    try:
-        from mlflow_mleval.report.content import details
-    except ImportError:
-        from mlflow_mleval.report.content.listings import _rows, _texts
-        from mlflow_mleval.report.document import Section
-
-        runs = comparison.study.runs
-        for column, wanted in (("method", {method, against} - {""}), ("dataset", {dataset} - {""})):
-            runs = runs[runs[column].isin(wanted)] if wanted else runs
-        return fragment(Section("detail", "", [_rows(_texts(runs))]))
-    return fragment(details.section(comparison, of, method=method, dataset=dataset, against=against))
+    return fragment(section(comparison, of, method=method, dataset=dataset, against=against, base="../"))
 
 
 @cache
