@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from importlib.metadata import entry_points, version
+from importlib.metadata import EntryPoint, entry_points, version
 from types import FunctionType
 from typing import Any
 
@@ -27,7 +27,7 @@ def create_app() -> Any:
     base = os.environ.get("MLEVAL_BASE_APP", "")
     if not base:
         return _for_the_server(app)
-    found = _load(base)
+    found = _entry(base).load()
     # The login makes its tables and its administrator: one process at a time.
     with CacheFolder.of_this_server().locked("base"):
         made = found() if isinstance(found, FunctionType) else found
@@ -43,13 +43,13 @@ def _for_the_server(app: Any) -> Any:
     return _of_mlflow("mlflow.server.fastapi_app", "create_fastapi_app")(app)
 
 
-def _load(base: str) -> Any:
-    """The app that goes beneath."""
+def _entry(base: str) -> EntryPoint:
+    """Where the app is that goes beneath."""
     known = {entry.name: entry for entry in entry_points(group=GROUP) if entry.name != NAME}
     if base not in known:
         names = ", ".join(sorted(known)) or "none"
         raise SystemExit(f"MLEVAL_BASE_APP must be one of {names}, got {base!r}. Install what brings it.")
-    return known[base].load()
+    return known[base]
 
 
 def _let_members_in(page: Any) -> None:
@@ -80,3 +80,20 @@ def _of_mlflow(module: str, name: str) -> Any:
             "without --app-name mleval (with the app that MLEVAL_BASE_APP names, if any), and install a newer mlflow-mleval or "
             "another MLflow."
         ) from error
+
+
+def _check_before_the_server() -> None:
+    """Find what is wrong with the app beneath while `mlflow server` can still say so and end.
+
+    It imports this module before it starts its processes. What failed in those, they would try again for ever.
+    """
+    if base := os.environ.get("MLEVAL_BASE_APP"):
+        _entry(base)
+        if base == "basic-auth":
+            login = importlib.import_module("mlflow.server.auth")
+            for name in ("get_flask_server_secret_key", "bootstrap_admin_user"):
+                getattr(login, name, bool)()  # what a version lacks, it does later
+
+
+if not os.environ.get("_MLFLOW_SGI_NAME"):
+    _check_before_the_server()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import wraps
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NoReturn
 
@@ -93,10 +94,11 @@ class Page:
         own |= {n: of_reports / n for n in _OF_REPORTS if (of_reports / n).is_file()}
         if name not in own:
             raise Failure(404, "There is no such file.")
-        response = _sent(own[name].read_bytes(), name)
-        response.headers["Cache-Control"] = "private, max-age=3600"
-        response.set_etag(__version__)
-        return response
+        content = own[name].read_bytes()
+        response = _sent(content, name)
+        response.headers["Cache-Control"] = "private, no-cache"  # asked each time, sent when it has changed
+        response.set_etag(sha256(content).hexdigest()[:16])
+        return response.make_conditional(request)
 
     def experiments(self) -> Response:
         wanted = request.args.get("search", "").strip()[:200]
