@@ -91,7 +91,11 @@ class Worker:
         connection.settimeout(2)
         try:
             file = connection.makefile("r", encoding="utf-8")
-            asked = json.loads(file.readline() or "{}")
+            line = file.readline()
+            if not line:  # somebody looked whether the worker is there
+                connection.close()
+                return
+            asked = json.loads(line)
             answer = self._state(asked)
             connection.sendall(json.dumps(answer).encode() + b"\n")
             if answer["state"] == "start":
