@@ -22,6 +22,7 @@ from mlflow_mleval.measures.all_thresholds import classes_above
 from mlflow_mleval.measures.at_k import SCORED, parsed, ratios
 from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
+from mlflow_mleval.measures.curve_points import curve_table, reliability_table
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
@@ -34,7 +35,7 @@ from mlflow_mleval.measures.label_lists import are_lists, label_matrices
 from mlflow_mleval.measures.label_sums import Sums, comparable, sum_folds
 from mlflow_mleval.measures.one_label import one_label_bounds, one_label_measures, sum_classes
 from mlflow_mleval.measures.propensities import Propensities
-from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS
+from mlflow_mleval.measures.registry import BINS, CLASS_SETS, LABEL_SETS, MANY_LABELS, MEASURES, ONE_LABEL, SETS
 from mlflow_mleval.measures.requests import requested
 from mlflow_mleval.measures.thresholds import predicted
 from mlflow_mleval.reported import Reported
@@ -222,8 +223,8 @@ class Evaluation(Reported):
     def labels(self) -> pd.DataFrame:
         """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1.
 
-        Also auroc and average_precision where areas under curves were asked for, and brier_score where that was; of one label
-        auroc with a score for each class.
+        Also auroc and average_precision with scores of one label, else where areas under curves were asked for; and brier_score
+        where that was asked for.
         """
         tp, predicted, support = self.total.by_label
         table = {"tp": tp, "fp": predicted - tp, "fn": support - tp, "tn": self.total.n - predicted - support + tp}
@@ -232,6 +233,25 @@ class Evaluation(Reported):
         del rates["accuracy"]
         rates |= self.total.by_score
         return pd.DataFrame(table | rates, index=pd.Index(self.label_names, name="label", tupleize_cols=False))
+
+    def curves(self, labels: Sequence[Hashable] | None = None) -> pd.DataFrame:
+        """Points of precision-recall and ROC curves: scope, label, threshold, recall, precision, fpr.
+
+        The curve of all label cells together (scope "micro"), and of these labels, by default all that occur (scope "label"), at
+        most 200 points each. No row where areas under curves were not asked for, or without scores.
+
+        >>> ev = evaluate([[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.6]], measures="micro_ap")
+        >>> ev.curves([])[["threshold", "recall", "precision", "fpr"]].to_numpy().round(2).tolist()
+        [[0.9, 0.5, 1.0, 0.0], [0.6, 1.0, 1.0, 0.0], [0.4, 1.0, 0.67, 0.5], [0.2, 1.0, 0.5, 1.0]]
+        """
+        return curve_table(self.total, self.label_names, self.label_names if labels is None else labels)
+
+    def reliability(self, labels: Sequence[Hashable] | None = None, bins: int = BINS) -> pd.DataFrame:
+        """What probabilities promise and what is true, in bins of equal numbers: scope, label, n, mean_score, share.
+
+        Labels and absence are as of `curves`. Of one label, scope "micro" is of the highest probability of each instance.
+        """
+        return reliability_table(self.total, self.label_names, self.label_names if labels is None else labels, bins)
 
     def fold(self, key: Hashable) -> Evaluation:
         """The evaluation of one fold."""

@@ -6,12 +6,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from measure_references import Case, references
+from measure_references import Case, interpolated, references
 from scipy import sparse
+from sklearn import metrics
 
 import mlflow_mleval as mleval
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import score_counts
+from mlflow_mleval.measures.curve_points import percent_curves
 from mlflow_mleval.measures.propensities import Propensities
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 
@@ -215,6 +217,9 @@ def test_random_groups_in_random_order_give_the_same_to_the_bit(monkeypatch, for
         assert len(whole.measures) > (25 if kind == CLASS_SETS else 40)
         assert found.measures == whole.measures and found.absent == whole.absent and found.warnings == whole.warnings
         pd.testing.assert_frame_equal(found.labels, whole.labels, check_exact=True)
+        for table in (mleval.Evaluation.curves, mleval.Evaluation.reliability):
+            pd.testing.assert_frame_equal(table(found), table(whole), check_exact=True)
+        assert percent_curves(found.total) == percent_curves(whole.total) and (kind == CLASS_SETS or len(whole.curves()) > 50)
 
 
 # ---- beyond the stated size ------------------------------------------------------------------------------------------
@@ -243,6 +248,51 @@ def test_the_bounds_of_the_grid_hold_on_adversarial_splits(monkeypatch):
             assert max(bounds.values()) > 0 and any("f_max" in text for text in coarse.warnings)
             for name, bound in bounds.items():
                 assert abs(coarse.measures[name] - exact.measures[name]) <= bound + 1e-12, (seed, name, bound)
+
+
+# ---- curves ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_points_of_curves_are_those_of_scikit_learn():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n, k = (900, 2) if seed < 3 else (rng.integers(2, 30), rng.integers(1, 4))
+        y, s = (rng.random((n, k)) < 0.3).astype(int), rng.random((n, k)).round(9 if seed < 3 else 1)
+        ev = mleval.evaluate(sparse.csr_array(y) if seed % 2 else y, sparse.csr_array(s) if seed % 2 else s, measures="micro_ap")
+        columns = {None: (y.ravel(), s.ravel())} | {j: (y[:, j], s[:, j]) for j in range(k) if y[:, j].any()}
+        table = ev.curves()
+        assert set(table["label"].astype(object).where(table["label"].notna(), None)) == ({*columns} if y.any() else set())
+        for label, (t, p) in columns.items() if y.any() else ():
+            own = table[table["label"].isna() if label is None else table["label"] == label]
+            assert set(own["scope"]) == {"micro" if label is None else "label"}
+            assert len(own) <= 200 and (seed > 2 or len(own) > 150)
+            assert own["threshold"].is_monotonic_decreasing and own.iloc[-1][["threshold", "recall"]].tolist() == [p.min(), 1]
+            for row in own.itertuples():
+                assert row.recall == pytest.approx((t & (p >= row.threshold)).sum() / t.sum())
+                assert row.precision == pytest.approx(t[p >= row.threshold].mean())
+                assert t.all() or row.fpr == pytest.approx(((1 - t) & (p >= row.threshold)).sum() / (1 - t).sum())
+        if y.any() and not y.all():
+            curves, micro = percent_curves(ev.total), metrics.roc_curve(*columns[None], drop_intermediate=False)[:2]
+            roc = list(curves["recall_at_false_positive_percent"].values())
+            upper = [max(micro[1][micro[0] <= i / 100]) for i in range(101)]
+            assert roc[-1] == 1 and all(a >= b - 1e-9 for a, b in zip(roc, upper, strict=True))
+            assert np.mean(roc) == pytest.approx(metrics.roc_auc_score(*columns[None]), abs=0.02)
+            recall_of = list(curves["precision_at_recall_percent"].values())
+            assert np.mean(recall_of) == pytest.approx(interpolated(*columns[None]), abs=0.02)
+
+
+def test_bins_of_the_reliability_are_those_of_the_calibration_error():
+    rng = np.random.default_rng(0)
+    y, s = (rng.random((300, 3)) < 0.4).astype(int), rng.random((300, 3)).round(2)
+    ev = mleval.evaluate(y, s, measures="probabilistic")
+    table = ev.reliability()
+    micro = table[table["scope"] == "micro"]
+    assert len(micro) == 15 and micro["n"].sum() == 900
+    off = (micro["n"] * (micro["share"] - micro["mean_score"]).abs()).sum() / 900
+    assert off == pytest.approx(ev.measures["ece_15"])
+    assert table.groupby("label")["n"].sum().tolist() == [300] * 3
+    assert ev.labels["average_precision"].mean() == pytest.approx(ev.measures["macro_ap"])
+    assert mleval.evaluate(y, 2 * s, measures="probabilistic").reliability().empty and mleval.evaluate(y, s).curves().empty
 
 
 # ---- what is particular ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from test_html_browser import CONTRAST, OPEN_ALL, TEXTS
 
 import mlflow_mleval as mleval
 from mlflow_mleval.report.content.run import document
+from mlflow_mleval.report.document import plain
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.html import standalone
 from mlflow_mleval.training.run_content import RunContent
@@ -20,14 +21,14 @@ def report_of(ev, method="BR", dataset="yeast", n_train=None):
     return RunContent(ev, method, dataset, n_train or {}).report({})
 
 
-def example(n=300, k=14, folds=10, names=None, seed=0, never=False):
+def example(n=300, k=14, folds=10, names=None, seed=0, never=False, measures=None):
     rng = np.random.default_rng(seed)
     y = rng.random((n, k)) < np.linspace(0.05, 0.6, k)
     s = np.clip(0.35 * y + 0.65 * rng.random((n, k)), 0, 1)
     if never:
         y[:, 0] = False
         s[:, 0] = 0
-    ev = mleval.evaluate(y, s, label_names=names, folds=np.arange(n) % folds if folds else None)
+    ev = mleval.evaluate(y, s, label_names=names, folds=np.arange(n) % folds if folds else None, measures=measures)
     return report_of(ev, n_train={f: n - n // folds for f in range(folds)} if folds else None)
 
 
@@ -45,7 +46,8 @@ def nasty(n_labels=12):
     rng = np.random.default_rng(1)
     y = rng.random((80, n_labels)) < 0.4
     s = rng.random((80, n_labels))
-    return report_of(mleval.evaluate(y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4), NASTY[0], NASTY[4])
+    ev = mleval.evaluate(y, s, label_names=NASTY[:n_labels], folds=np.arange(80) % 4, measures="probabilistic")
+    return report_of(ev, NASTY[0], NASTY[4])
 
 
 def test_the_summary_says_what_the_evaluation_says():
@@ -135,9 +137,30 @@ def test_names_of_strangers_are_text_in_every_form():
         ET.fromstring(standalone(svg))
 
 
+def test_curves_are_drawn_where_they_were_asked_for():
+    report = example(measures="probabilistic")
+    page = Page(document(report).to_html())
+    text = page.section("curves")
+    assert "Named: the labels with the lowest average precision. Grey: the 9 others." in text
+    assert "Each dot is one of 15 bins of about equally many labels of instances" in text
+    areas = report.ev.labels.sort_values("average_precision")
+    for label, row in areas.iterrows():
+        assert re.search(rf"{label}\s*{row['support']:.0f}\s*{row['average_precision']:.3f}\s*{row['auroc']:.3f}", text)
+    svg = str(report.figures["roc"].__html__())
+    named = [label for label in areas.index if f">{label}</text>" in svg and f"<title>{label}: " in svg]
+    assert named == areas.index[:5].tolist() and f"{report.curves.whole['auroc']:.3f}" in svg
+    assert "curves" not in Page(document(example()).to_html()).sections
+    one = report_of(mleval.evaluate(["a", "b", "b"], [0.2, 0.9, 0.4]))
+    assert list(one.figures) == ["labels", "precision_recall", "roc", "reliability"]
+    assert ">b</text>" in one.figures["roc"].__html__()
+    assert "the share whose class is right" in Page(document(one).to_html()).section("curves")
+    asked = report_of(mleval.evaluate([[1, 0]], [[0.9, 0.1]], measures="hmc")).doubts()
+    assert "Not computed, for no `hierarchy` was given: violation_rate, f_max and s_min." in map(plain, asked)
+
+
 def test_drawings_stand_alone():
-    report = example()
-    assert list(report.figures) == ["labels", "profile", "folds"]
+    report = example(measures="ece_10")
+    assert list(report.figures) == ["labels", "precision_recall", "roc", "reliability", "profile", "folds"]
     for text in map(standalone, report.figures.values()):
         root = ET.fromstring(text)
         assert root.tag.endswith("svg") and root.find("{*}title").text and root.find("{*}desc").text
@@ -158,7 +181,8 @@ def test_an_evaluation_reports_itself():
 @pytest.fixture(scope="module")
 def pages():
     names = [f"a very long label name that nobody would type twice, number {i}" for i in range(120)]
-    made = [example(), example(k=120, names=names), example(k=2, folds=2), hierarchical(), nasty()]
+    made = [example(measures="micro_ap"), example(k=120, names=names, measures="ece_10"), example(k=2, folds=2)]
+    made += [hierarchical(), nasty()]
     return [document(report).to_html() for report in made]
 
 

@@ -49,7 +49,7 @@ def runs(server_url):
         for name in MLFLOW_SETTINGS:
             patch.delenv(name, raising=False)
         patch.setenv("MLFLOW_TRACKING_URI", server_url)
-        evaluations = ui.cross_validate_digits("digits in the UI", folds=FOLDS)
+        evaluations = ui.cross_validate_digits("digits in the UI", folds=FOLDS, measures="micro_ap")
     client = MlflowClient(server_url)
     experiment_id = client.get_experiment_by_name("digits in the UI").experiment_id
     found = {run.data.tags["mleval.method"]: run for run in client.search_runs([experiment_id])}
@@ -84,10 +84,12 @@ def same(drawn: pd.DataFrame, stored: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(drawn.astype(float).sort_index(), stored[drawn.columns].sort_index(), check_index_type=False)
 
 
-def test_the_chart_view_overlays_loss_profiles(chrome, runs):
-    found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial")
+def test_the_chart_view_overlays_loss_profiles_and_curves(chrome, runs):
+    roc = "mleval.curve/recall_at_false_positive_percent"
+    found = charts(chrome, runs, "mleval.profile/binomial", "mleval.profile/polynomial", roc)
     profile = found["mleval.profile/binomial"]
     assert profile.index.tolist() == list(range(1, 8)) and (profile.diff().dropna() >= 0).all(axis=None)
+    assert found[roc].index.tolist() == list(range(101)) and (found[roc].diff().dropna() >= 0).all(axis=None)
     for title, drawn in found.items():
         same(drawn, logged(runs, title))
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -78,7 +79,7 @@ class LabelPowerset(ClassifierMixin, BaseEstimator):
         return np.clip(self.estimator.predict_proba(X) @ self.sets_, 0, 1)
 
 
-def cross_validate_digits(experiment: str = "digits", folds: int = 10) -> dict[str, mleval.Evaluation]:
+def cross_validate_digits(experiment: str = "digits", folds: int = 10, **options: Any) -> dict[str, mleval.Evaluation]:
     """Five methods on one dataset, a run each, in the store that MLFLOW_TRACKING_URI names."""
     X, digits = load_digits(return_X_y=True)
     Y = np.array([[segment in SEGMENTS[digit] for segment in "abcdefg"] for digit in digits], dtype=int)
@@ -96,7 +97,7 @@ def cross_validate_digits(experiment: str = "digits", folds: int = 10) -> dict[s
     with threadpool_limits(1):
         return {
             method: mleval.cross_validate(estimator, X / 16, Y, cv=cv, method=method, dataset="digits", label_names=names,
-                                          experiment_name=experiment)
+                                          experiment_name=experiment, **options)
             for method, estimator in methods.items()
         }  # fmt: skip
 

@@ -100,11 +100,15 @@ class Sums:
     @property
     def by_score(self) -> dict[str, NDArray[np.float64]]:
         """What scores tell of each label, as far as it was asked for: auroc and average_precision, and brier_score."""
-        counts, found = self.scores or (self.classes and self.classes.scores), {}
+        counts, found = self.counts_by_score, {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
-            found = {"auroc": counts.auroc()[0]}
-            found |= {} if self.scores is None else {"average_precision": counts.average_precision()[0]}
+            found = {"auroc": counts.auroc()[0], "average_precision": counts.average_precision()[0]}
         return found if self.squares is None else found | {"brier_score": self.squares.sum(axis=0) / self.n}
+
+    @property
+    def counts_by_score(self) -> ScoreCounts | None:
+        """Of each label; of each class of one label, of two for the second; None without scores, or where nobody asked."""
+        return self.scores if self.classes is None else self.classes.scores
 
     @property
     def cells(self) -> int:

@@ -275,11 +275,12 @@ MEASURES: Mapping[str, Measure] = _Registry({
             ("missing_ancestors", "min", 0, INF, "mean number of ancestors that predicted sets lack"),
         ], _ALL, "of the predicted sets as given", _ALL),
         *_measures("hierarchical-threshold", "Clark & Radivojac 2013", [
-            ("f_max", "max", 0, 1, "largest harmonic mean of mean precision and mean recall over all thresholds on the scores"),
-            ("s_min", "min", 0, INF, "least root of the squared missing and the squared wrong information, over all thresholds"),
-        ], (LABEL_SETS,), "classes have the highest score below them, and roots count; precision is the mean over instances with "
-        "a predicted class, recall over those with a true one; a score of 0 predicts nothing; information is −log2 of the share "
-        "of the training instances with all parents of a class that have it, at least one of them", (LABEL_SETS,)),
+            ("f_max", "max", 0, 1, "largest harmonic mean of mean precision and mean recall at any threshold on scores"),
+            ("s_min", "min", 0, INF, "least distance from neither missing nor wrong information, in bits, at any threshold"),
+        ], (LABEL_SETS,), "a class has the highest score of its own and of the classes below it, and roots count; precision is "
+        "the mean over instances with a predicted class, recall over those with a true one; a score of 0 predicts nothing; a "
+        "class is worth −log2 of its share of the training instances that have all its parents, of which one has it at least",
+        (LABEL_SETS,)),
         *_measures("cost", "measured by the caller", [
             ("fit_time", "min", 0, INF, "seconds to fit"),
             ("predict_time", "min", 0, INF, "seconds to predict"),
@@ -304,7 +305,10 @@ SETS: Mapping[str, tuple[str, ...]] = {
         *(f"{average}_{area}" for area in ("auroc", "ap") for average in ("macro", "weighted", "micro")),
     ),
     "hmc": ("auprc_curve", "auprc_mean", "auprc_weighted", "f_max", "s_min", "violation_rate"),
-    "single_label": tuple(m.name for m in MEASURES.values() if ONE_LABEL in m.kinds and CLASS_SETS not in m.kinds),
+    "single_label": tuple(
+        m.name for m in MEASURES.values()
+        if ONE_LABEL in m.kinds and CLASS_SETS not in m.kinds and not m.family.startswith("hierarchical")
+    ),
     "cost": tuple(m.name for m in MEASURES.values() if m.family == "cost"),
     "one-label": ("top1_accuracy", "balanced_accuracy", "macro_f1", "matthews", "log_loss", "macro_auroc"),
     "class-sets": ("h_precision", "h_recall", "h_f1", "lca_f1", "mgia", "symmetric_difference_loss", "exact_match"),

@@ -110,6 +110,10 @@ class ScoreCounts(ScoreRows):
         classes, *rest = self.whole.parts[0]
         return ScoreCounts(1, (_joined([(np.zeros_like(classes), *rest)]),), self.whole.on_grid)
 
+    def lower_edges(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scores that these stand for, of a step of the grid its lower end."""
+        return _ungridded(scores) if self.whole.on_grid else scores
+
     def positives(self) -> NDArray[np.int64]:
         """Positives of each class."""
         classes, _, pos, _ = self.whole.parts[0]

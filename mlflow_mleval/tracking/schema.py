@@ -2,9 +2,9 @@
 
 A run is one method on one dataset under one protocol. Its metrics are ``mleval/<measure>`` (mean over the folds, step 0),
 ``mleval.fold/<measure>`` (step = fold), ``mleval.profile/<loss>`` and ``mleval.soft_profile/<loss>`` (the loss profiles of the
-label sets and of the scores, step = parameter) and ``mleval.epoch/<measure>`` (step = epoch of a training). The tags `TAG_FOLDS`,
-`TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by fold as JSON, so that a reader of many runs needs one search and
-nothing per run.
+label sets and of the scores, step = parameter), ``mleval.curve/<curve>`` (step = percent) and ``mleval.epoch/<measure>`` (step =
+epoch of a training). The tags `TAG_FOLDS`, `TAG_PROFILE` and `TAG_SOFT_PROFILE` repeat what is known by fold as JSON, so that a
+reader of many runs needs one search and nothing per run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ METRIC_PREFIX = "mleval/"
 FOLD_PREFIX = "mleval.fold/"
 #: Of the label sets ("hard") and of the scores ("soft").
 PROFILE_PREFIXES = {"hard": "mleval.profile/", "soft": "mleval.soft_profile/"}
+#: Curves of the scores of all label cells together, step = whole percents: no results, and not read as such.
+CURVE_PREFIX = "mleval.curve/"
 #: How validation data were predicted while training, step = epoch: no results, and not read as such.
 EPOCH_PREFIX = "mleval.epoch/"
 EPOCH_PROFILE_PREFIXES = {"hard": "mleval.epoch.profile/", "soft": "mleval.epoch.soft_profile/"}
@@ -99,6 +101,8 @@ INSTANCE, INSTANCE_TRUTH = "instance", b"mleval.truth"
 ARTIFACT_LABELS = "mleval/labels.json"
 ARTIFACT_MEASURES = "mleval/measures.json"
 ARTIFACT_PROFILE = "mleval/profile.csv"
+ARTIFACT_CURVES = "mleval/curves.parquet"
+ARTIFACT_RELIABILITY = "mleval/reliability.parquet"
 #: The "family" in `ARTIFACT_PROFILE` of the mean i-th largest errors, from which the losses of every family follow.
 ERRORS = "errors"
 ARTIFACT_CANDIDATES = "mleval/candidates.csv"

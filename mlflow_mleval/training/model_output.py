@@ -17,6 +17,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
+from mlflow_mleval.measures.registry import MEASURES, expand
 from mlflow_mleval.training import scores
 
 #: Options of the hierarchical measures that a configuration may hold; its `measures` are those to log.
@@ -55,7 +56,7 @@ def evaluate_output(model_type: str, dataset: Any, model: Any, config: Mapping[s
         raise ValueError(f"`evaluator_config[{wrong[0]!r}]` must be left out for sets of classes. They need it for nothing.")
     estimator = _estimator(model)
     raw, seconds = _output(dataset, model, estimator, config, None if sets else len(names))
-    options = {name: config[name] for name in HIERARCHICAL if name in config} | {"predict_time": seconds}
+    options = {name: config[name] for name in HIERARCHICAL if name in config} | {"predict_time": seconds, **_on_request(config)}
     if sets:
         return evaluate_hierarchical(list(truth), list(_column(raw["predictions"])), h, **options), estimator
     found = _labels(raw, names)
@@ -74,7 +75,7 @@ def _evaluate_classes(dataset: Any, model: Any, config: Mapping[str, Any], h: Hi
     truth = np.asarray(truth)
     truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
     estimator, given = _estimator(model), config.get("label_names")
-    options = {name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config}
+    options = {name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config} | _on_request(config)
     if estimator is not None and hasattr(estimator, "classes_") and not {"predictions", "scores"} & config.keys():
         table = dataset.features_data
         table = table.drop(columns=_listed(config.get("targets", []))) if isinstance(table, pd.DataFrame) else table
@@ -92,6 +93,12 @@ def _evaluate_classes(dataset: Any, model: Any, config: Mapping[str, Any], h: Hi
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
         found["y_score" if name == "scores" or array.ndim == 2 else "y_pred"] = array
     return evaluate(truth, **found, label_names=given, hierarchy=h, predict_time=seconds, **options), estimator
+
+
+def _on_request(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Those of the measures to log that are computed only if they are named."""
+    names = [m for m in expand(config.get("measures") or ()) if m in MEASURES and MEASURES[m].asked]
+    return {"measures": names} if names else {}
 
 
 def _hierarchy(given: Any) -> Hierarchy | None:

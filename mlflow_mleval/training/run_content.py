@@ -22,6 +22,7 @@ from mlflow_mleval import __version__, naming
 from mlflow_mleval.analysis.folds.summary import FoldStatistics, fold_statistics
 from mlflow_mleval.analysis.measure_intervals import MeasureIntervals
 from mlflow_mleval.evaluation import Evaluation
+from mlflow_mleval.measures.curve_points import percent_curves
 from mlflow_mleval.measures.dependence import Profile
 from mlflow_mleval.measures.digests import instance_digest
 from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES
@@ -107,13 +108,13 @@ class RunContent:
         return [a for a in ALPHAS if a <= max(5 * len(self.ev.label_names), 10)]
 
     def curves(self) -> dict[str, dict[int, float]]:
-        """Profiles and what was evaluated, as metrics."""
+        """Profiles, curves of the scores and what was evaluated, as metrics."""
         found = {schema.DATA_PREFIX + name: {0: float(value)} for name, value in self.ev.statistics.items()}
         for kind in self.kinds:
             for family, steps, name in (("binomial", self.ks, "ks"), ("polynomial", self.alphas, "alphas")):
                 losses = self.losses(family, kind, **{name: steps}).mean(axis=0).tolist()
                 found[schema.PROFILE_PREFIXES[kind] + family] = dict(zip(steps, losses, strict=True))
-        return found
+        return found | {schema.CURVE_PREFIX + name: curve for name, curve in percent_curves(self.ev.total).items()}
 
     def tags(self) -> dict[str, str]:
         found = {schema.TAG_CONVENTIONS: self.ev.conventions}
@@ -155,6 +156,10 @@ class RunContent:
             found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
         if instances:
             found[schema.ARTIFACT_INSTANCES] = self.instance_table
+        if report.curves is not None:
+            found[schema.ARTIFACT_CURVES] = lambda: _parquet(self.of_labels(self.ev.curves))
+            if len(report.curves.bins):
+                found[schema.ARTIFACT_RELIABILITY] = lambda: _parquet(self.of_labels(self.ev.reliability))
         for name, drawing in report.figures.items():
             found[f"{schema.ARTIFACT_FOLDER}/{name}.svg"] = partial(standalone, drawing)
         return found
@@ -195,6 +200,12 @@ class RunContent:
             return table
         columns = ["std", "low", "high", "corrected_low", "corrected_high"]
         return table.join(self.statistics.table[columns], on="measure")
+
+    def of_labels(self, table: Callable[[list[Hashable]], pd.DataFrame]) -> pd.DataFrame:
+        """A table of the labels that occur, of many thousand of those with the most instances; their names as text."""
+        support = self.ev.labels["support"]
+        found = table([*support[support > 0].nlargest(_LABELS).index])
+        return found.assign(label=[None if label is None else str(label) for label in found["label"]])
 
     def fold_table(self) -> pd.DataFrame:
         """One row a fold: its number and name, sizes, measures."""

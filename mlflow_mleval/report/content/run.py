@@ -16,6 +16,7 @@ from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import CLASS_SETS, LABEL_SETS, MEASURES, ONE_LABEL
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
+from mlflow_mleval.report.content.curves import Curves, curves_section
 from mlflow_mleval.report.content.definitions import definitions
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Figure, Section, Table, Terms, Text, listed, name
@@ -150,11 +151,18 @@ class RunReport:
         return {kind: self.ev.profile("binomial", ks=ks, kind=kind) for kind in kinds}
 
     @cached_property
+    def curves(self) -> Curves | None:
+        """The curves of the scores, if their counts were kept."""
+        return None if self.ev.total.counts_by_score is None else Curves(self.ev)
+
+    @cached_property
     def figures(self) -> dict[str, Svg]:
         """The drawings by name, as far as there is something to draw."""
         found: dict[str, Svg] = {}
         if len(self.labels):
             found["labels"] = run_labels(self.labels)
+        if self.curves is not None:
+            found |= self.curves.figures
         if self.profiles:
             curves = {KINDS[k]: pd.DataFrame({"loss": p.losses}, p.parameters) for k, p in self.profiles.items()}
             found["profile"] = profile_lines(pd.concat(curves).assign(low=np.nan, high=np.nan), "binomial", "Loss profile")
@@ -184,7 +192,7 @@ class RunReport:
         reasons: dict[str, list[str]] = {}
         for m, reason in self.ev.absent.items():
             family = MEASURES[m].family
-            expected = self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind]
+            expected = m in self.ev.asked or (self.ev.kind in MEASURES[m].kinds and family in _EXPECTED[self.ev.kind])
             if expected or (self.ev.hierarchy is not None and family.startswith("hierarchical") and "asked" not in reason):
                 reasons.setdefault(reason, []).append(m)
         return reasons
@@ -201,7 +209,7 @@ def document(report: RunReport | Evaluation, provenance: Mapping[str, Any] | Non
     """The report of one run; of an Evaluation, `provenance` names the method and the dataset."""
     if isinstance(report, Evaluation):
         report = RunReport.of(report, **(provenance or {}))
-    found = [make(report) for make in (measures, _labels, _profile, _hierarchy, _folds, _provenance)]
+    found = [make(report) for make in (measures, _labels, _curves, _profile, _hierarchy, _folds, _provenance)]
     return Document(
         report.title, [_summary(report), *doubts(report.doubts()), *(section for section in found if section is not None)],
         about=" · ".join(filter(None, [*report.size, report.decision, report.time])), time=report.time,
@@ -222,7 +230,8 @@ def frames(report: RunReport) -> dict[str, pd.DataFrame]:
     rows = [(m, value, MEASURES[m].direction, MEASURES[m].family) for m, value in report.means.items()]
     found = pd.DataFrame(rows, columns=["measure", "value", "better", "family"])
     found = found.join(report.intervals.table[["ci_low", "ci_high"]], on="measure")
-    return {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
+    tables = {"measures": found, "labels": report.ev.labels.reset_index(), "folds": report.ev.folds.reset_index()}
+    return tables | ({} if report.curves is None else {"curves": report.curves.points, "reliability": report.curves.bins})
 
 
 def _summary(report: RunReport) -> Section:
@@ -373,6 +382,10 @@ def _labels(report: RunReport) -> Section | None:
     title = "Classes" if noun == "class" else "Labels"
     return Section("labels", title, [Figure(report.figures["labels"], caption, numbers)],
                    hint="the worst first, with confusion counts")  # fmt: skip
+
+
+def _curves(report: RunReport) -> Section | None:
+    return None if report.curves is None else curves_section(report.curves, len(report.ev.folds), report.noun)
 
 
 def _counts(head: str, values: pd.Series) -> Column:
