@@ -49,7 +49,10 @@ def document(
     """The details of a method, of a dataset, of a method on a dataset, or of a method against another."""
     of = "pair" if against else "cell" if method and dataset else "method" if method else "dataset"
     found = section(c, of, method=method, dataset=dataset, against=against)
-    return Document(found.title, [found, made_from(provenance)], time=when(provenance))
+    first = " on ".join(name(x) for x in (method, dataset) if x)
+    title = f"{first} against {name(against)}" if against else first
+    made = made_from(provenance)
+    return Document(title, [found, *([made] if made.blocks else [])], time=when(provenance))
 
 
 def section(c: Comparison, of: str, *, method: str = "", dataset: str = "", against: str = "", base: str = "") -> Section:
@@ -64,9 +67,8 @@ def section(c: Comparison, of: str, *, method: str = "", dataset: str = "", agai
     if of == "pair" and len({*methods}) < 2:
         raise IncomparableRunsError(f"a pair needs two methods, got {terminal(methods[0])!r} twice.")
     make = {"method": _method, "dataset": _dataset, "cell": _cell, "pair": _pair}[of]
-    title = " against ".join(map(name, methods)) + (" on " if of == "cell" else "") + (name(on) if on else "")
     blocks = make(c, *methods, *([on] if on else []), *([base] if of == "cell" else []))
-    return Section("detail", title, blocks, open=True)
+    return Section("detail", "A closer look", blocks, open=True)
 
 
 def _known(asked: str, names: Sequence[str], what: str) -> str:
@@ -158,9 +160,9 @@ def _method(c: Comparison, method: str) -> list[Any]:
         doc.names("dataset", ranks.index, about={"method": method}),
         Column("rank", [*map(number, ranks)]),
         doc.decimals("φ", c.fusion.phi[method], 3),
+        *([Column("", ["filled" if d in filled else "" for d in ranks.index], "<", note=_FILLED)] if filled else []),
         *(Column(head, aligned(c.study.cells(m)[method]), keep=i) for m, head, i in _columns(c, shown)),
         *([Column("runs", [number(runs.get((d, method))) for d in ranks.index])] if len(runs) else []),
-        *([Column("", ["filled" if d in filled else "" for d in ranks.index], "<", note=_FILLED)] if filled else []),
     ]  # fmt: skip
     blocks = [
         Text(_about_method(c, method, measures), role="flow", depth=ALWAYS),
@@ -229,7 +231,9 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
     filled, spread = {m for d, m in c.study.filled if d == dataset}, c.study.spread
     columns = [
         Column("rank", [*map(number, flows["rank"])]), doc.names("method", flows.index, about={"dataset": dataset}),
-        doc.decimals("φ", flows["phi"], 3), doc.decimals("φ⁺", flows["phi_plus"], 3), doc.decimals("φ⁻", flows["phi_minus"], 3),
+        doc.decimals("φ", flows["phi"], 3),
+        *([Column("", ["filled" if m in filled else "" for m in flows.index], "<", note=_FILLED)] if filled else []),
+        doc.decimals("φ⁺", flows["phi_plus"], 3, keep=1), doc.decimals("φ⁻", flows["phi_minus"], 3, keep=1),
     ]  # fmt: skip
     several = False
     for m, head, i in _columns(c, _heaviest(c)):
@@ -238,8 +242,6 @@ def _dataset(c: Comparison, dataset: str) -> list[Any]:
         several |= any(x != NONE for x in cells[1::2])
         texts = [v if s == NONE else f"{v} ± {s}" for v, s in zip(cells[::2], cells[1::2], strict=True)]
         columns.append(Column(head, texts, keep=i))
-    if filled:
-        columns.append(Column("", ["filled" if m in filled else "" for m in flows.index], "<", note=_FILLED))
     note = "± is the standard deviation over repeats." if several else ""
     blocks: list[Any] = [
         Text(_about_dataset(c, dataset, flows, filled), role="flow", depth=ALWAYS),
@@ -286,17 +288,17 @@ def _pair(c: Comparison, a: str, b: str) -> list[Any]:
         "finished."
     )
     columns = [
-        doc.names("measure", found.index, "measure"), Column("better", [_arrow(c, m) for m in found.index], "^"),
-        *(Column(name(method, 18), cells) for method, cells in zip((a, b), zip(*means, strict=True), strict=True)),
+        doc.names("measure", found.index, "measure"),
         Column("difference", [with_low([row])[0] for row in found[["difference", "low", "high"]].to_numpy()], note=note),
         Column("won/tied/lost", [f"{w}/{t}/{x}" for w, t, x in found[["wins", "ties", "losses"]].to_numpy(int)]),
-        doc.decimals("weight", found["weight"], 3),
+        *(Column(name(method, 18), cells) for method, cells in zip((a, b), zip(*means, strict=True), strict=True)),
+        Column("better", [_arrow(c, m) for m in found.index], "^"), doc.decimals("weight", found["weight"], 3),
     ]  # fmt: skip
     ranks, phi = c.ranks[[a, b]], c.fusion.phi[[a, b]]
     by_dataset = [
         doc.names("dataset", ranks.index), Column(f"rank of {name(a, 18)}", [*map(number, ranks[a])]),
-        Column(f"rank of {name(b, 18)}", [*map(number, ranks[b])]), doc.decimals("φ less φ", phi[a] - phi[b], 3,
-               note=f"φ less φ: net flow of {name(a)} less that of {name(b)}."),
+        Column(f"rank of {name(b, 18)}", [*map(number, ranks[b])]), doc.decimals("φ difference", phi[a] - phi[b], 3,
+               note=f"φ difference: the net flow of {name(a)} less that of {name(b)}."),
     ]  # fmt: skip
     blocks = [
         Text(_about_pair(c, a, b), role="flow", depth=ALWAYS), *_tests(c, a, b),
@@ -361,7 +363,7 @@ def _tests(c: Comparison, a: str, b: str) -> list[Table]:
     if not rows:
         return []
     test, over, p, says = zip(*rows, strict=True)
-    columns = [Column("test", test, "wrap"), Column("over", over, "<"), Column("p", p), Column("says", says, "wrap")]
+    columns = [Column("test", test, "wrap"), Column("p", p), Column("says", says, "wrap"), Column("over", over, "<", keep=1)]
     note = "p-values are corrected as in the report: each for the number of pairs, and what else, that its test looks at."
     return [Table(columns, title="What each test says", things="tests", note=note, depth=ALWAYS)]
 
@@ -389,7 +391,7 @@ def _profiles(c: Comparison, a: str, b: str) -> list[Any]:
     if len(shared) > DRAWN:
         caption += f" The profiles of {DRAWN} of {len(shared)} datasets are drawn."
     ratio = Figure(ratio_panels(ratios, found.crossings, [(a, b)], family, "Ratio of losses"), caption, title="Their ratio")
-    return [doc.Beside(figures, [ratio])]
+    return [doc.Beside([ratio, *figures[1::2]], figures[::2])]
 
 
 def _heaviest(c: Comparison) -> list[str]:

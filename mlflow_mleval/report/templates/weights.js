@@ -5,6 +5,7 @@
   const TIE = 1e-12;
   const doubles = text => new Float64Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
   const all = (root, selector) => [...root.querySelectorAll(selector)];
+  const leaf = element => element.firstElementChild ? leaf(element.firstElementChild) : element;
   const percent = share => `${(100 * share).toFixed(1)}%`;
 
   // So many decimals; halves go to the even digit and no zero is negative, as in the report.
@@ -201,7 +202,7 @@
     function settle() {
       if (table?.numbers) {
         reorder(table.numbers);
-        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { cell.textContent = ranks[d][a]; }));
+        table.numbers.rows.forEach((row, a) => [...row.cells].slice(1).forEach((cell, d) => { leaf(cell).textContent = ranks[d][a]; }));
       }
       table?.cells.forEach(({strip, fields}, a) => {
         const title = strip?.querySelector(":scope > title");

@@ -485,8 +485,7 @@ async function news() {
 
 function clickable(root) {
   for (const name of root.querySelectorAll("bdi[data-method], bdi[data-dataset], th[data-dataset]")) {
-    const pair = [...name.closest("tr")?.querySelectorAll("[data-method]") || []];
-    wrap(name, pair.length === 2 && pair[1] === name ? {method: pair[0].dataset.method, against: name.dataset.method} : {...name.dataset});
+    wrap(name, {...name.dataset});
   }
   for (const table of root.querySelectorAll("table:has(th[data-dataset])")) {
     const heads = [...table.tHead.rows[0].cells];
