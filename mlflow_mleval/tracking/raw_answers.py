@@ -81,14 +81,14 @@ def read_raw_answers(
 
 def _from_traces(
     client: MlflowClient, run: Run, predicted: str, expected: str, instance_by: str | None
-) -> list[tuple[str, Any, Any]]:
+) -> list[tuple[Any, Any, Any]]:
     asked, rows = asked_of(run), []
     for trace, (inputs, outputs) in traces_of(client, run, (INPUTS, OUTPUTS)):
         known = {OUTPUTS: outputs, EXPECTATIONS: _expectations(trace, run)}
         key = key_of(trace, asked(inputs), instance_by)
         if key is None:
             raise ValueError(f"its trace {trace.info.trace_id} has no input and no tag {instance_by!r}")
-        rows.append((key, _part(known, predicted), _part(known, expected)))
+        rows.append(((key, trace.info.request_time), _part(known, predicted), _part(known, expected)))
     return rows
 
 

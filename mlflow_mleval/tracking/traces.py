@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def read_traces(
     ValueError
         The run has no trace with assessments, or more than `most`, or one that does not tell `instance_by`.
     """
-    rows, keys, about, versions, notes = [], [], [], defaultdict(set), []
+    rows, versions, notes = [], defaultdict(set), []
     unclear: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
     asked = asked_of(run)
@@ -84,12 +85,14 @@ def read_traces(
                     continue
                 row[measure].append(size)
                 passing[measure] = passing.get(measure, True) and passes
-        keys.append(key)
-        rows.append({measure: _mean(values) for measure, values in row.items()})
+        means = {measure: _mean(values) for measure, values in row.items()}
         plain = {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)} if isinstance(inputs, dict) else {}
-        about.append({**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)})
+        told = {**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)}
+        rows.append(((trace.info.request_time, trace.info.trace_id), key, means, told))
+    rows.sort(key=lambda row: row[0])
+    _, keys, rows, about = zip(*rows, strict=True) if rows else ((), (), (), ())
     index = pd.Index(keys, name="instance", dtype=object)
-    values = pd.DataFrame(rows, index=index, dtype=float)
+    values = pd.DataFrame([*rows], index=index, dtype=float)
     if values.empty:
         raise ValueError("none of its traces has an assessment by a scorer")
     for measure, found in unclear.items():
@@ -99,7 +102,7 @@ def read_traces(
             f"as in {measure}={','.join(list(found)[:3])}."
         )
     return Answers(
-        values, pd.DataFrame(about, index=index), digest(run), counted(run),
+        values, pd.DataFrame([*about], index=index), digest(run), counted(run),
         {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
     )  # fmt: skip
 
@@ -107,29 +110,41 @@ def read_traces(
 def traces_of(
     client: MlflowClient, run: Run, parts: Sequence[str] = (INPUTS,), most: int | None = None
 ) -> Iterator[tuple[Trace, list[Any]]]:
-    """Each trace with its full inputs, or other parts; spans are only asked for where the metadata have cut those of some.
+    """Each trace with its full inputs, or other parts, a page in memory at a time.
+
+    A page comes with its spans only where the metadata have cut a part of some trace in it, or in the page before.
 
     Raises
     ------
     ValueError
         There are more than `most`, or inputs are cut and the spans that held them are lost.
     """
-    found, token = [], None
+    token, spans, n = None, False, 0
+    lost: list[str] = []
     while True:
-        page = client.search_traces(
-            locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=False, max_results=PAGE, page_token=token
+        search = partial(
+            client.search_traces, locations=[run.info.experiment_id], run_id=run.info.run_id, max_results=PAGE, page_token=token
         )
-        found += page
-        if most is not None and len(found) > most:
+        page = search(include_spans=spans)
+        known = [[_whole(trace, part) for part in parts] for trace in page]
+        cut = any(value is None for values in known for value in values)
+        if cut and not spans:
+            page = search(include_spans=True)
+            known = [[_whole(trace, part) for part in parts] for trace in page]
+        if most is not None and (n := n + len(page)) > most:
             raise ValueError(f"it holds more answers than the {most:,} that are read here.")
+        for trace, values in zip(page, known, strict=True):
+            if any(value is None for value in values):
+                root = next((s for s in trace.data.spans if s.parent_id is None), None)
+                values = values if root is None else [getattr(root, part) for part in parts]
+            if INPUTS in parts and values[parts.index(INPUTS)] is None:
+                lost.append(trace.info.trace_id)
+            yield trace, values
         if not (token := page.token):
             break
-    found.sort(key=lambda t: (t.info.request_time, t.info.trace_id))
-    known = {t.info.trace_id: [_whole(t, part) for part in parts] for t in found}
-    cut = {i for i, values in known.items() if any(value is None for value in values)}
-    full = _from_spans(client, run, cut, parts) if cut else {}
-    for trace in found:
-        yield trace, full.get(trace.info.trace_id) or known[trace.info.trace_id]
+        spans = cut
+    if lost:
+        raise ValueError(f"the inputs of {len(lost):,} traces are cut, and their spans are not there ({some(lost, 3)})")
 
 
 def _whole(trace: Trace, part: str) -> Any:
@@ -141,24 +156,6 @@ def _whole(trace: Trace, part: str) -> Any:
         return bounded_json(text)
     except ValueError:
         return None
-
-
-def _from_spans(client: MlflowClient, run: Run, wanted: set[str], parts: Sequence[str]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    token = None
-    while True:
-        page = client.search_traces(
-            locations=[run.info.experiment_id], run_id=run.info.run_id, include_spans=True, max_results=PAGE, page_token=token
-        )
-        for trace in page:
-            if trace.info.trace_id in wanted:
-                root = next((s for s in trace.data.spans if s.parent_id is None), None)
-                found[trace.info.trace_id] = [None if root is None else getattr(root, part) for part in parts]
-        if not (token := page.token):
-            break
-    if INPUTS in parts and (lost := [i for i in wanted if i not in found or found[i][parts.index(INPUTS)] is None]):
-        raise ValueError(f"the inputs of {len(lost):,} traces are cut, and their spans are not there ({some(lost, 3)})")
-    return found
 
 
 def asked_of(run: Run) -> Callable[[Any], Any]:
