@@ -122,11 +122,16 @@ class _Layout:
         return places[codes]
 
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that are evaluated together, so that memory does not grow with the number of labels."""
-        width = len(self.names) if self.names is not None else 64
-        step = max(1, _CELLS // width)
+        """Rows that are evaluated together: as many as Spark hands over at a few times, unless there are very many labels."""
+        width = 64 if self.names is None or self.inputs["y_true"][0] == _CLASSES else len(self.names)
+        step, held = max(1, _CELLS // width), []
         for batch in batches:
-            yield from (batch.slice(start, step) for start in range(0, len(batch), step))
+            if held and sum(map(len, held)) + len(batch) > step:
+                yield from pa.Table.from_batches(held).combine_chunks().to_batches(step)
+                held = []
+            held.append(batch)
+        if held:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches(step)
 
 
 def evaluate_spark(
@@ -240,8 +245,8 @@ def evaluate_with_spark(
     """Evaluate parquet that Spark reads, a file or a folder, and tell which of its columns are not used.
 
     The columns are named as in files of predictions, see `mlflow_mleval.files.predictions.open_predictions`; a folder of
-    ``fold=…`` folders has that column. `master` is that of a session that is started for it; by default as Spark is set. The
-    options are those of `evaluate_spark`. A MlevalError says what Spark could not do.
+    ``fold=…`` folders has that column. `master` is that of a session that is started for it, or ``sc://HOST``, a server of Spark
+    Connect; by default as Spark is set. The options are those of `evaluate_spark`. A MlevalError says what Spark could not do.
     """
     try:
         from pyspark.errors import PySparkException
@@ -256,11 +261,16 @@ def evaluate_with_spark(
     builder, running = SparkSession.builder.appName("mleval evaluate").config(map=shown), SparkSession.getActiveSession()
     session = None
     try:
-        session = running or (builder if master is None else builder.master(master)).getOrCreate()
+        if master is not None:
+            builder = (builder.remote if master.startswith("sc://") else builder.master)(master)
+        session = running or builder.getOrCreate()
         df = session.read.parquet(path)
         found = _named_columns(df, path)
         used = {*(name for value in found.values() for name in _listed(value)), *(("scored",) if _is_list(df, found) else ())}
         ignored = tuple(c for c in df.columns if c not in used)
+        if running is None and len(used) < 500 and not isinstance(found["truth"], str):
+            # Spark 4 weighs its batch after each row. Of these rows the number bounds it enough, and a quarter of the work is saved.
+            session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
         if isinstance(found["truth"], str):
             df, options["label_names"] = _with_classes(df, found)
         return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
