@@ -1,7 +1,9 @@
 """A Spark DataFrame gives the Evaluation of one machine, on a real cluster, whatever its partitions are and whoever dies."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -168,6 +170,26 @@ def test_a_bad_row_is_named_with_its_file_and_row_group(spark, table, tmp_path):
         mleval.evaluate_spark(df, TRUE, SCORE, cluster="passage")
     with pytest.raises(ValueError, match="`df` must have at least one row"):
         mleval.evaluate_spark(df.limit(0), TRUE, SCORE)
+
+
+@pytest.mark.slow
+def test_spark_connect_gives_the_evaluation_of_one_machine(folder, table, tmp_path):
+    """In a process of its own: one has either a server or a driver."""
+    pytest.importorskip("grpc", reason="grpc is not installed: pip install 'pyspark[connect]'")
+    table[:50].assign(true_c=7).to_parquet(tmp_path / "bad.parquet", index=False)
+    code = """if True:
+        import json, sys
+        import mlflow_mleval as mleval
+        from mlflow_mleval.files.evaluate_spark import evaluate_with_spark
+        tree = mleval.Hierarchy([("top", "a"), ("top", "b"), ("a", "c"), ("b", "d")])
+        print(json.dumps(evaluate_with_spark(sys.argv[1], hierarchy=tree)[0].to_dict()))
+        evaluate_with_spark(sys.argv[2])"""
+    settings = {"SPARK_REMOTE": "local[1]", "PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
+    command = [sys.executable, "-c", code, str(folder), str(tmp_path)]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True)
+    assert "ValueError: bad.parquet, row group 0, row 1, column 'true_c': 7 is not 0 or 1." in done.stderr
+    found = mleval.Evaluation.from_dict(json.loads(done.stdout.splitlines()[-1]))
+    assert_same(found, expected(table, folds=table["fold"], hierarchy=TREE))
 
 
 def test_the_table_of_instances_stays_with_spark(spark, folder, table, tmp_path):

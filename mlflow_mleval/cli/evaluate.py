@@ -70,7 +70,8 @@ _FOR_FILES = ("threshold", "truth", "train_labels", "engine", "master", "run_id"
     Option("Run", "--run-id", metavar="ID", help="Write to this run: one of yours, or one that was interrupted."),
     Option("Engine", "--engine", type=click.Choice(["process", "spark"]), default="process", is_eager=True,
            help="Evaluate in this process, or on Spark, which needs the extra spark."),
-    Option("Engine", "--master", metavar="URL", help="Spark's master, such as spark://HOST:7077. Default: as Spark is set."),
+    Option("Engine", "--master", metavar="URL",
+           help="Spark's master, such as spark://HOST:7077, or sc://HOST of Spark Connect. Default: as Spark is set."),
     *opt.output,
 ])  # fmt: skip
 @click.argument("file", type=_Predictions(), required=False)

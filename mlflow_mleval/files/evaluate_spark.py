@@ -257,23 +257,27 @@ def evaluate_with_spark(
         hierarchy = read_hierarchy(hierarchy)
     if master is None or master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    shown = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"}
-    builder, running = SparkSession.builder.appName("mleval evaluate").config(map=shown), SparkSession.getActiveSession()
-    session = None
+    builder, running, session = SparkSession.builder.appName("mleval evaluate"), SparkSession.getActiveSession(), None
+    connects = "SPARK_REMOTE" in os.environ if master is None else master.startswith("sc://")
+    if not connects:  # a server decides on these itself
+        builder = builder.config(map={"spark.ui.showConsoleProgress": str(progress).lower(), "spark.log.level": "OFF"})
+    if master is not None:
+        builder = builder.remote(master) if connects else builder.master(master)
     try:
-        if master is not None:
-            builder = (builder.remote if master.startswith("sc://") else builder.master)(master)
         session = running or builder.getOrCreate()
         df = session.read.parquet(path)
         found = _named_columns(df, path)
         used = {*(name for value in found.values() for name in _listed(value)), *(("scored",) if _is_list(df, found) else ())}
         ignored = tuple(c for c in df.columns if c not in used)
         if running is None and len(used) < 500 and not isinstance(found["truth"], str):
-            # Spark 4 weighs its batch after each row. Of these rows the number bounds it enough, and a quarter of the work is saved.
+            # Spark 4 weighs its batch after each row, a quarter of its work; of rows so narrow the number is bound enough.
             session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", 2**31 - 1)
         if isinstance(found["truth"], str):
             df, options["label_names"] = _with_classes(df, found)
         return evaluate_spark(df, **found, hierarchy=hierarchy, **options), ignored
+    except ImportError as error:
+        told = str(error).removeprefix("[PACKAGE_NOT_INSTALLED] ").rstrip(".")
+        raise MlevalError(f"Spark Connect lacks a package: {told}. Run: pip install 'pyspark[connect]'") from error
     except PySparkException as error:
         lines = [line for line in str(error).partition("JVM stacktrace")[0].splitlines() if line.strip()]
         told = " ".join(dict.fromkeys((lines[0], lines[-1])))  # what Spark says, and what a Python worker raised
