@@ -1,5 +1,6 @@
 """Weights as sliders in a real browser: the page ranks as `compare` does, says what belongs to which weights, and goes back."""
 
+import html
 import shlex
 
 import click
@@ -174,6 +175,20 @@ def test_a_part_that_comes_later_has_its_sliders(page):
     assert page.execute_script(READ) != before
     page.execute_script(SET, [], True)
     assert page.execute_script(READ) == before
+
+
+def test_they_work_in_the_sandbox_of_mlflow(show):
+    page = render(compare(tied(), next_dataset=False), "html")
+    chrome = show(f'<iframe sandbox="allow-scripts" width="600" height="880" srcdoc="{html.escape(page)}"></iframe>', 640)
+    chrome.switch_to.frame(0)
+    try:
+        before = chrome.execute_script(READ)
+        chrome.find_element("css selector", ".weights summary").click()
+        chrome.find_element("css selector", ".weights input[type=checkbox]").click()
+        assert chrome.execute_script(READ) != before and "--exclude-measure a" in chrome.execute_script(SAID)["option"]
+    finally:
+        chrome.switch_to.default_content()
+    assert chrome.get_log("browser") == []
 
 
 def test_many_datasets_are_drawn_by_rank(show):

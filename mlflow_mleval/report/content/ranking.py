@@ -91,7 +91,8 @@ def _ranking(c: Comparison) -> Table:
     if c.study.repeats is not None:
         runs = [c.study.n_repeats.xs(m, level=1) if m in c.study.n_repeats.index.get_level_values(1) else None for m in methods]
         cells = ["–" if n is None else f"{n.min()}–{n.max()}" if n.min() < n.max() else str(n.max()) for n in runs]
-        columns.append(Column("runs", cells, keep=2, note="Runs: how many repeats each value is the mean of."))
+        note = "Runs: how many repeats each value is the mean of."
+        columns.append(Column("runs", cells, keep=2, note=note, marks={"key": "runs"}))
     by = f"all measures fused ({choices(c.options, len(c.study.measures))})" if c.on == FUSED else listed([c.on])
     datasets = c.study.datasets
     where = f"over {count(len(datasets), 'dataset')}" if len(datasets) > 1 else f"on {listed(datasets)}"

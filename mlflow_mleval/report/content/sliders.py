@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
-from mlflow_mleval.report.document import Slider, Sliders, Text, name, note
+from mlflow_mleval.report.document import Slider, Sliders, Text, name, note, plain
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.numerals import ARROWS
 from mlflow_mleval.report.svg import Scale
@@ -72,7 +72,7 @@ def _data(c: Comparison) -> Mapping[str, Any]:
     alike = (flows.weights == flows.weights[0]).all()
     place = {m: i for i, m in enumerate(study.methods)}
     return {
-        "methods": [*map(terminal, study.methods)], "rows": [place[m] for m in c.order],
+        "methods": [plain(name(m)) for m in study.methods], "rows": [place[m] for m in c.order],
         "datasets": [*map(terminal, study.datasets)], "measures": [*map(terminal, study.measures)],
         "flows": _doubles(flows.by_measure.net), "weights": _doubles(flows.weights[:1] if alike else flows.weights),
         "constant": flows.by_measure.constant.astype(int).tolist() if c.options["drop_constant"] else None,
