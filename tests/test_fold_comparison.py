@@ -9,7 +9,7 @@ from fold_cases import fold_study
 from scipy import stats
 
 from mlflow_mleval import Study, compare_folds, hotelling, hotelling_pairs, manova, mardia
-from mlflow_mleval.analysis.comparison import compare_all_folds
+from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
 from mlflow_mleval.analysis.folds.five_by_two import five_by_two
 from mlflow_mleval.analysis.folds.instability import disagreement
 from mlflow_mleval.analysis.folds.protocol import protocol_of

@@ -20,9 +20,9 @@ from mlflow_mleval.analysis.answer_comparison import AnswerComparison
 from mlflow_mleval.analysis.better_first import behind, better_first, places
 from mlflow_mleval.analysis.beyond_pvalues import BeyondPvalues, beyond_pvalues
 from mlflow_mleval.analysis.cliques import grouped
-from mlflow_mleval.analysis.datasets_and_folds import NextDataset
+from mlflow_mleval.analysis.datasets_and_folds import NextDataset, compare_all_folds
 from mlflow_mleval.analysis.datasets_and_folds import next_dataset as over_next
-from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds, jointly
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison
 from mlflow_mleval.analysis.fusion import Fusion, fuse
 from mlflow_mleval.analysis.instance_tests import InstanceTests
 from mlflow_mleval.analysis.loss_profiles import Profiles
@@ -38,9 +38,10 @@ from mlflow_mleval.analysis.profile_comparison import ProfileComparison, compare
 from mlflow_mleval.analysis.promethee import Gaia
 from mlflow_mleval.analysis.ranks import FriedmanResult, SkillingsMackResult, friedman, kendall, skillings_mack
 from mlflow_mleval.analysis.redundancy import Redundancy, redundancy
+from mlflow_mleval.analysis.repeat_tests import RepeatTests, on_few_datasets
 from mlflow_mleval.analysis.survivals import METHODS, Retest, Survivals, separations, survivals
 from mlflow_mleval.analysis.to_doubt import collected, leaning, turning
-from mlflow_mleval.errors import IncomparableRunsError, MlevalError
+from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.renamed import renamed
 from mlflow_mleval.reported import Detailed
@@ -325,21 +326,25 @@ class Comparison(Detailed):
         long = values.melt(["dataset", "method"], var_name="measure", value_name="value")
         return long[["measure", "dataset", "method", "value"]]
 
-    # ---- the next dataset ------------------------------------------------------------------------------------------------
+    # ---- folds and repeats: of the measure tested, or the two of most weight; computed when first asked for --------------
 
     @cached_property
     def next_dataset(self) -> NextDataset | None:
-        """The hierarchical correlated t test on folds or repeats, of the measure tested, or the two of most weight.
-
-        None where fewer than two datasets have any, or where it was not asked for. Computed when first asked for.
-        """
+        """The hierarchical correlated t test; None where fewer than two datasets have any, or where it was not asked for."""
         if not self.options["next_dataset"]:
             return None
-        weights = self.fusion.weights.mean().sort_values(ascending=False, kind="stable")
-        measures = [self.on] if self.on != FUSED else weights.index.tolist()
         over = {key: self.options["over_folds"].get(key) for key in ("protocol", "ratio")}
         choices = {key: self.options[key] for key in ("rope", "alpha", "seed")}
+        measures = self.fusion.by_weight if self.on == FUSED else [self.on]
         return over_next(self.study, measures, self.order, in_units=self.on != FUSED, **choices, **over)
+
+    @cached_property
+    def repeat_tests(self) -> Mapping[str, RepeatTests]:
+        """By dataset: tests over its repeats, where datasets are too few to be tested over, and such tests were asked for."""
+        if not self.options["next_dataset"]:
+            return {}
+        measures = self.fusion.by_weight if self.on == FUSED else [self.on]
+        return on_few_datasets(self.study, measures, self.order, alpha=self.options["alpha"], seed=self.options["seed"])
 
     # ---- stability -------------------------------------------------------------------------------------------------------
 
@@ -406,7 +411,7 @@ def compare(
         Largest difference that does not matter, in units of what is compared. Given, `beyond` says how probable larger ones are,
         which ranks are possible, and how many datasets or folds it would take.
     next_dataset : bool
-        Whether to test by the hierarchical model, where two datasets have folds or repeats.
+        Whether to test by the hierarchical model, where two datasets have folds or repeats, and over repeats of few datasets.
     progress : callable, optional
         Called as ``progress(done, total)`` after each step.
 
@@ -499,29 +504,6 @@ def compare(
         redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=by_instance, beyond=beyond,
         doubts=collected(full, fusion, sure, tests, said, could_turn), absent=absent, options=options, **tests,
     )  # fmt: skip
-
-
-def compare_all_folds(
-    study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
-) -> dict[str, FoldComparison]:
-    """What the folds of every dataset say, corrected over pairs and datasets; why those of others could not be tested goes to
-    `absent`, as "folds.DATASET".
-
-    `step` is called after each dataset. Where no measures are named, those that follow from others are left out.
-    """
-    if study.folds is None:
-        return {}
-    if options.get("measures") is None:
-        options["dependent"] = "drop"
-    kept = study.folds.index.droplevel("fold").isin(study.values.index)
-    study, found = replace(study, folds=study.folds[kept]), {}
-    for dataset in study.datasets:
-        try:
-            found[dataset] = compare_folds(study, dataset, **options)
-        except (MlevalError, ValueError) as error:
-            absent[f"folds.{dataset}"] = str(error)
-        step()
-    return jointly(found)
 
 
 def _along_profiles(

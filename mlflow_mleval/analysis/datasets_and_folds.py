@@ -1,14 +1,16 @@
-"""Would a method be better on the next dataset? The hierarchical correlated t test on the folds or repeats of a study."""
+"""The folds of every dataset tested; and whether a method would be better on the next one, from all their folds or repeats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.better_first import better_first
+from mlflow_mleval.analysis.folds.fold_comparison import FoldComparison, compare_folds, jointly
 from mlflow_mleval.analysis.folds.protocol import runs_of, widest
 from mlflow_mleval.analysis.folds.shared_folds import shared_folds
 from mlflow_mleval.analysis.hierarchical_t import HierarchicalPairs, hierarchical_pairs
@@ -143,6 +145,29 @@ def next_dataset(
         parts = [sign * (t[first] - t[second]).to_numpy() for t in tables[measure].values() if {first, second} <= {*t.columns}]
         curves[measure] = power_curve(parts, (first, second), level=alpha, over=over, seed=seed)
     return replace(found, curves=curves)
+
+
+def compare_all_folds(
+    study: Study, absent: dict[str, str], step: Callable[[], object] = lambda: None, **options: Any
+) -> dict[str, FoldComparison]:
+    """What the folds of every dataset say, corrected over pairs and datasets; why those of others could not be tested goes to
+    `absent`, as "folds.DATASET".
+
+    `step` is called after each dataset. Where no measures are named, those that follow from others are left out.
+    """
+    if study.folds is None:
+        return {}
+    if options.get("measures") is None:
+        options["dependent"] = "drop"
+    kept = study.folds.index.droplevel("fold").isin(study.values.index)
+    study, found = replace(study, folds=study.folds[kept]), {}
+    for dataset in study.datasets:
+        try:
+            found[dataset] = compare_folds(study, dataset, **options)
+        except (MlevalError, ValueError) as error:
+            absent[f"folds.{dataset}"] = str(error)
+        step()
+    return jointly(found)
 
 
 def _folds(

@@ -54,6 +54,11 @@ class Fusion:
         """What PROMETHEE says by dataset, each made when it is asked for."""
         return _Results(self.flows, {name: i for i, name in enumerate(self.ranks.index)})
 
+    @property
+    def by_weight(self) -> list[str]:
+        """The measures by their mean weight, the heaviest first."""
+        return self.weights.mean().sort_values(ascending=False, kind="stable").index.tolist()
+
     def refit(self, study: Study) -> Fusion:
         """The same choices applied to another study, such as this one with fewer measures or methods.
 

@@ -34,6 +34,9 @@ COLUMNS = [
     "statistic", "df", "pvalue", "pvalue_corrected", "significant", "permutation_pvalue", "permutation_corrected", "exact",
     "smallest_pvalue", "reason",
 ]  # fmt: skip
+#: Up to so many datasets no test over datasets separates anything at the usual level, and a report tests over repeats: of so many
+#: methods, the best ones, and so many measures.
+FEW_DATASETS, MOST, MEASURES = 5, 8, 2
 #: Fewer repeats than this, and Welch's test rests on values that scatter normally.
 FEW = 5
 
@@ -242,6 +245,20 @@ def compare_all_repeats(
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
     return jointly(found)
+
+
+def on_few_datasets(
+    study: Study, measures: Sequence[str], order: Sequence[str], *, alpha: float, seed: int
+) -> dict[str, RepeatTests]:
+    """`compare_all_repeats` of the best methods by `order` on the first measures; nothing where datasets are many."""
+    if study.repeats is None or len(study.datasets) > FEW_DATASETS:
+        return {}
+    shown = [method for method in study.methods if method in set(order[:MOST])]
+    tests = compare_all_repeats(study.select(methods=shown), {}, measures[:MEASURES], alpha=alpha, seed=seed)
+    if len(shown) == len(order):
+        return tests
+    note = f"Only the best {MOST} of {len(order)} methods are tested; p-values are corrected for these."
+    return {dataset: replace(one, notes=(*one.notes, note)) for dataset, one in tests.items()}
 
 
 def jointly(found: Mapping[str, RepeatTests]) -> dict[str, RepeatTests]:

@@ -74,7 +74,7 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
 
 
 def _folds(selection: dict[str, Any], wanted: list[str] | None, options: dict[str, Any], quiet: bool) -> tuple[Any, ...]:
-    from mlflow_mleval.analysis.comparison import compare_all_folds
+    from mlflow_mleval.analysis.datasets_and_folds import compare_all_folds
     from mlflow_mleval.tracking.counts import load_folds
 
     study = load_folds(measures=wanted, **selection)

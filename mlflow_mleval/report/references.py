@@ -75,6 +75,8 @@ _THEN: dict[str, Callable[[Comparison], object]] = {
     "combined 5x2 cv test": lambda c: any(f.is_five_by_two for f in c.folds.values()),
     "correction for shared training data": lambda c: any(f.protocol.ratio is not None for f in c.folds.values()),
     "hierarchical correlated t": lambda c: c.next_dataset,
+    "Welch's t": lambda c: c.repeat_tests,
+    "permutation of repeats": lambda c: c.repeat_tests,
     "MANOVA": lambda c: any(f.manova for f in c.folds.values()),
     "Mardia": lambda c: any(f.mardia for f in c.folds.values()),
     "loss profiles": lambda c: c.profiles,

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mlflow_mleval.analysis.comparison import Comparison
 from mlflow_mleval.analysis.repeat_tests import FEW, RepeatTests
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import NOT_TRUSTED
 from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
-from mlflow_mleval.report.document import ALWAYS, Column, Document, Section, Table, Text, listed, name
+from mlflow_mleval.report.document import ALWAYS, PAGE, Column, Document, Section, Table, Text, listed, name
 from mlflow_mleval.report.numerals import aligned, with_intervals
 
 #: Rows of a table on a terminal, and on a page.
@@ -48,6 +49,25 @@ def repeats_document(
     )  # fmt: skip
 
 
+def section(c: Comparison) -> Section | None:
+    """The tests over the repeats of few datasets; nothing where there are none."""
+    found = c.repeat_tests
+    if not found:
+        return None
+    blocks = chain.from_iterable(_blocks(found[dataset], key, dataset, PAGE) for key, dataset in enumerate(found, start=1))
+    pairs = _joined({dataset: tests.pairs for dataset, tests in found.items()})
+    hint = f"{int(pairs['significant'].sum()):,} of {count(len(pairs), 'pair')} separated on {count(len(found), 'dataset')}"
+    return Section("repeat_tests", "Tests over repeats", [*blocks], hint)
+
+
+def data(c: Comparison) -> dict[str, Any]:
+    return {"repeat_tests": {dataset: _record(tests) for dataset, tests in c.repeat_tests.items()}}
+
+
+def frames(c: Comparison) -> dict[str, pd.DataFrame]:
+    return {"repeat_tests": _joined({d: tests.table for d, tests in c.repeat_tests.items()})} if c.repeat_tests else {}
+
+
 def _joined(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(tables, names=["dataset"]).reset_index(0)
 
@@ -57,22 +77,22 @@ def _record(tests: RepeatTests) -> dict[str, Any]:
     return doc.named(tests, "feasibility", "test") | {"verdict": tests.verdict(), **found, "warnings": tests.warnings}
 
 
-def _blocks(tests: RepeatTests, key: int = 1, dataset: str | None = None) -> list[Any]:
+def _blocks(tests: RepeatTests, key: int = 1, dataset: str | None = None, depth: int = ALWAYS) -> list[Any]:
     of, title = ("", "") if dataset is None else (f" of {name(dataset)}", f"On {name(dataset)}")
     said = tests.verdict(name)
-    text = Text([tests.feasibility, said[:1].upper() + said[1:]], title=title, depth=ALWAYS)
-    made = [text, _table(tests, f"repeat-tests-{key}", f"Pairs of methods over repeats{of}")]
-    return [*made, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=ALWAYS)]
+    text = Text([tests.feasibility, said[:1].upper() + said[1:]], title=title, depth=depth)
+    made = [text, _table(tests, f"repeat-tests-{key}", f"Pairs of methods over repeats{of}", depth)]
+    return [*made, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=depth)]
 
 
-def _table(tests: RepeatTests, key: str, caption: str) -> Table:
+def _table(tests: RepeatTests, key: str, caption: str, depth: int) -> Table:
     """One row a pair and measure, separated ones first."""
     rows = tests.ordered.head(ALL_ROWS)
     few = rows[["n_a", "n_b"]].min(axis=1) < FEW
     words = np.where(rows["pvalue"].isna(), "not tested", np.where(rows["significant"], "yes", "no"))
     apart = [f"{word} {NOT_TRUSTED}" if f and word == "yes" else word for word, f in zip(words, few, strict=True)]
     over = f"{count(tests.n_comparisons, 'test')}{f' on {tests.n_datasets} datasets together' if tests.n_datasets > 1 else ''}"
-    exact = rows["exact"].all()
+    exact, source = rows["exact"].all(), "" if tests.by_seed else " (Welch 1947)"
     columns = [
         *doc.pair(rows),
         Column("measure", [*rows["measure"]], "<"),
@@ -81,11 +101,12 @@ def _table(tests: RepeatTests, key: str, caption: str) -> Table:
                note="Mean difference: positive where the first is better, with an interval that is not corrected."),
         Column("effect", aligned(rows["effect_size"], 3), keep=1,
                note="Effect: the difference in standard deviations (Hedges' g)."),
-        doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=5, note=f"p: {tests.test}, corrected by Holm over {over}."),
+        doc.pvalues("p (Holm)", rows["pvalue_corrected"], keep=5,
+                    note=f"p: {tests.test}{source}, corrected by Holm over {over}."),
         Column("separated", apart, "<",
                note=f"{NOT_TRUSTED}: fewer than {FEW} repeats." if any(NOT_TRUSTED in a for a in apart) else ""),
         doc.pvalues("permutation", rows["permutation_corrected"], keep=3,
-                    note="Permutation: the same by permutations of repeats"
+                    note="Permutation: the same by permutations of the studentised difference (Janssen 1997)"
                     f"{'' if exact else f' (all of them, or {tests.n_resamples:,} draws, seed {tests.seed})'}."),
     ]  # fmt: skip
-    return Table(columns, len(tests.table), caption=caption, key=key, things="pairs", depth=ALWAYS, most=ROWS)
+    return Table(columns, len(tests.table), caption=caption, key=key, things="pairs", depth=depth, most=ROWS)

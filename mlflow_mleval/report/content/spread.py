@@ -20,8 +20,7 @@ def section(c: Comparison) -> Section | None:
     """Mean, standard deviation and number of runs of each cell; nothing where no method has several runs."""
     if c.study.repeats is None or c.study.n_repeats.max() < 2:
         return None
-    weights = c.fusion.weights.mean().sort_values(ascending=False, kind="stable")
-    shown = [c.on] if c.on != FUSED else [*weights.index[:MEASURES]]
+    shown = [c.on] if c.on != FUSED else c.fusion.by_weight[:MEASURES]
     if len(c.study.datasets) == 1:
         tables = [_on_one(c, shown)]
     else:

@@ -19,6 +19,7 @@ from mlflow_mleval.report.content import (
     next_dataset,
     profiles,
     provenance,
+    repeat_tests_sections,
     verdict,
 )  # fmt: skip
 from mlflow_mleval.report.document import ALWAYS, Document, Section, Text, listed
@@ -27,11 +28,11 @@ from mlflow_mleval.report.numerals import level
 #: The modules that make the report, in the order of reading: `section(c)`, and where there is any `data(c)`, what JSON holds, and
 #: `frames(c)`, what CSV files hold.
 _TOPICS = [import_module(f"mlflow_mleval.report.content.{name}") for name in (
-    "decision", "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "folds", "instances",
-    "answer_sections", "profiles", "beyond", "measures", "sensitivity", "provenance",
+    "decision", "verdict", "doubts", "ranking", "spread", "differences", "next_dataset", "repeat_tests_sections", "folds",
+    "instances", "answer_sections", "profiles", "beyond", "measures", "sensitivity", "provenance",
 )]  # fmt: skip
 #: What a ranking lacks.
-_APART = (folds, instances, answer_sections, profiles, next_dataset)
+_APART = (folds, instances, answer_sections, profiles, next_dataset, repeat_tests_sections)
 PARTS = ("report", "ranking", "pairs")
 
 
