@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "walkthrough.py"
 #: Ids of runs and times, which differ each time.
-VOLATILE = re.compile(r"\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:+]+")
+VOLATILE = re.compile(r"\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:+]+|\b[0-9a-f]{8}(?=…)|\d{4}-\d\d-\d\d \d\d:\d\d")
 
 
 def cells(source: str) -> list[tuple[bool, str]]:
@@ -50,7 +50,12 @@ def printed(code: str, names: dict[str, Any]) -> str:
             value = eval(compile(ast.Expression(last.value), SOURCE.name, "eval"), names)
         if value is not None:
             print(value)
-    return VOLATILE.sub("…", "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n"))
+    return VOLATILE.sub(_hidden, "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n"))
+
+
+def _hidden(found: re.Match[str]) -> str:
+    """What stands for an id or a time; in a column it keeps its width."""
+    return {8: "", 16: f"{'…':>16}"}.get(len(found[0]), "…")
 
 
 def page() -> str:

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # From data to a verdict
 #
-# Every way in, and every question that can be asked afterwards, on scikit-learn's handwritten digits. The labels of an image are
-# the segments a to g that its digit lights in a seven-segment display. VS Code and Jupytext open this file as a notebook;
-# [walkthrough.md](walkthrough.md) shows it with what it prints. It takes a minute and writes to `mlflow.db` in the folder it
-# runs in.
+# From a store that plain MLflow filled to a ranking and a report; then every other way in, and every question that can be asked
+# afterwards. VS Code and Jupytext open this file as a notebook; [walkthrough.md](walkthrough.md) shows it with what it prints. It
+# takes two minutes and writes to `mlflow.db` in the folder it runs in.
 
 # %%
+import os
 import shlex
 import subprocess
 import sys
@@ -15,17 +15,124 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import mlflow_mleval as mleval
 
+
+# %%
+def terminal(command):
+    """What one would type in a terminal."""
+    program, *arguments = shlex.split(command)
+    path = Path(sys.executable).with_name(program)
+    env = {key: value for key, value in os.environ.items() if key != "MLFLOW_EXPERIMENT_ID"}  # a new terminal
+    done = subprocess.run([path, *arguments], capture_output=True, encoding="utf-8", env=env)
+    print(done.stdout or done.stderr, end="")
+
+
+# %% [markdown]
+# ## A store that plain MLflow filled
+#
+# Scripts like this one are everywhere. A param names the model and another the seed, a search puts its trials under a run of its
+# own, metrics have any names, some runs lack one and some fail. Nothing here knows of mleval.
+
+# %%
+LOADERS = {"cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
+MODELS = {"forest": RandomForestClassifier, "knn": KNeighborsClassifier, "logreg": LogisticRegression, "svm": SVC,
+          "tree": DecisionTreeClassifier}  # fmt: skip
+
+
+def train(dataset, model, seed, nested=False, **params):
+    X, y = LOADERS[dataset](return_X_y=True)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
+    X, X_val, y, y_val = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+    random = {"random_state": seed} if model in ("forest", "tree") else {}
+    with mlflow.start_run(run_name=model, nested=nested):
+        mlflow.log_params({"model": model, "seed": seed, **params})
+        fitted = make_pipeline(StandardScaler(), MODELS[model](**random, **params)).fit(X, y)
+        mlflow.log_metrics({"val_acc": fitted.score(X_val, y_val), "test_acc": fitted.score(X_test, y_test)})
+        if hasattr(fitted, "predict_proba"):
+            mlflow.log_metric("val_loss", log_loss(y_val, fitted.predict_proba(X_val)))
+
+
+for dataset in LOADERS:
+    mlflow.set_experiment(dataset)
+    for seed in range(3):
+        train(dataset, "logreg", seed)
+        train(dataset, "tree", seed)
+        for depth in (2, 4, 8) if dataset == "digits" else (8,):
+            train(dataset, "forest", seed, n_estimators=20, max_depth=depth)
+        with mlflow.start_run(run_name="svm"):
+            mlflow.log_params({"model": "svm", "seed": seed})
+            for C in (0.01, 0.1, 1, 10):
+                train(dataset, "svm", seed, nested=True, C=C)
+    try:
+        train(dataset, "knn", 0, n_neighbors=-1)
+    except ValueError as error:
+        print(f"{dataset}: {str(error).partition('.')[0]}")
+
+# %% [markdown]
+# **What is there?** Of one experiment or several `mleval runs` says what may name the methods, the datasets and the repeats, and
+# which way it knows a metric to be better. Its last lines go on from there, to be copied.
+
+# %%
+terminal("mleval runs")
+
+# %%
+terminal("mleval runs -n cancer -n digits -n wine")
+
+# %% [markdown]
+# **Two things stop a ranking.** Runs that differ in their seed only are repeats, and their mean counts. Those that differ in
+# other params are different methods, or candidates of a search, and are not averaged unasked:
+
+# %%
+terminal("mleval rank -n cancer -n digits -n wine --method-by param:model --max test_acc --max val_acc")
+
+# %% [markdown]
+# And a metric that is declared counts as asked for. `svm` gives no probabilities, and so has no `val_loss`:
+
+# %%
+chosen = "-n cancer -n digits -n wine --method-by param:model --children best:val_acc --duplicates best:val_acc"
+terminal(f"mleval rank {chosen} --max test_acc --max val_acc --min val_loss")
+
+# %% [markdown]
+# **The ranking** is of the means over the seeds, and shows their spread. `--children best:val_acc` takes the best trial of each
+# search. The metric that chose is not compared, and a doubt says among how many it chose.
+
+# %%
+terminal(f"mleval rank {chosen} --max test_acc --max val_acc")
+
+# %% [markdown]
+# **Is a difference more than the seeds' doing?** The repeats on a dataset can be tested.
+
+# %%
+terminal(f"mleval compare {chosen} --over repeats --dataset digits --max test_acc --max val_acc")
+
+# %% [markdown]
+# **The report** is one page for the browser.
+
+# %%
+terminal(f"mleval report {chosen} --max test_acc --max val_acc -o plain.html")
+print(*Path().glob("*.html"))
+
+# %% [markdown]
+# ## One model, held-out data
+#
+# From here on mleval evaluates, and so has all measures of label sets instead of one accuracy. The labels of an image of
+# scikit-learn's handwritten digits are the segments a to g that its digit lights in a seven-segment display.
+
+# %%
 SEGMENTS = ["abcdef", "bc", "abdeg", "abcdg", "bcfg", "acdfg", "acdefg", "abc", "abcdefg", "abcdfg"]
 LABELS = list("abcdefg")
 images, digits = load_digits(return_X_y=True)
@@ -35,18 +142,7 @@ Y = np.array([[segment in SEGMENTS[digit] for segment in LABELS] for digit in di
 X_train, Y_train, X_test, Y_test = X[:500], Y[:500], X[500:], Y[500:]
 pd.DataFrame(Y, index=digits[rows], columns=LABELS).drop_duplicates().sort_index()
 
-
-# %%
-def terminal(command):
-    """What one would type in a terminal."""
-    program, *arguments = shlex.split(command)
-    path = Path(sys.executable).with_name(program)
-    print(subprocess.run([path, *arguments], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout, end="")
-
-
 # %% [markdown]
-# ## One model, held-out data
-#
 # **A script that you have.** `autolog` sees `score` and evaluates in full what was asked for one number.
 
 # %%

@@ -317,6 +317,8 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
 
     >>> left_out([Excluded("run", "a", "status FAILED"), Excluded("run", "b", "status FAILED")])
     ['Left out: runs a, b: status FAILED.']
+    >>> left_out([Excluded("run", "rf on iris (1f)", "status FAILED"), Excluded("run", "rf on iris (2a)", "status FAILED")])
+    ['Left out: 2 runs of rf on iris: status FAILED.']
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for gone in excluded:
@@ -329,4 +331,7 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
 def _which(kind: str, names: Sequence[str]) -> str:
     if len(names) > MANY:
         return f"{count(len(names), kind)}, such as {names[0]}"
+    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without the ids of runs
+    if len(bare) < len(names):
+        return f"{count(len(names), kind)} of {some(bare)}"
     return f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"

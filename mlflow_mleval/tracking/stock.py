@@ -163,7 +163,7 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
             "failed": max(len(results) - finished - running, 0), "running": running,
             "children": sum(MLFLOW_PARENT_RUN_ID in run.data.tags for run in results), "reports": len(here) - len(results),
             "last_start": pd.Timestamp(last, unit="ms", tz="UTC") if last else pd.NaT,
-            "metrics": tuple(dict.fromkeys(key for run in results if _finished(run) for key in _keys(run))),
+            "metrics": tuple(sorted({key for run in results if _finished(run) for key in _keys(run)})),
         })  # fmt: skip
     rows.sort(key=lambda row: (row["runs"] == 0, -row["last_start"].value if row["runs"] else 0))
     return pd.DataFrame(rows, columns=["experiment", "experiment_id", "runs", "finished", "failed", "running", "children",
@@ -185,7 +185,7 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, options: Mapping[str, 
     known |= dict.fromkeys(options.get("minimize", ()), "min") | dict.fromkeys(options.get("maximize", ()), "max")
     rows = [{"metric": m, "runs": n, "low": min(values[m]), "high": max(values[m]), "direction": known.get(m, "")}
             for m, n in counts.items()]  # fmt: skip
-    rows.sort(key=lambda row: (-row["runs"], _TEST.search(row["metric"]) is None))
+    rows.sort(key=lambda row: (-row["runs"], _TEST.search(row["metric"]) is None, row["metric"]))
     return pd.DataFrame(rows, columns=["metric", "runs", "low", "high", "direction"])
 
 
@@ -201,7 +201,7 @@ def _variables(runs: Sequence[Run]) -> pd.DataFrame:
     rows = [{"kind": kind, "name": name, "runs": texts.total(), "values": len(texts),
              "examples": tuple(text for text, _ in texts.most_common(_SHOWN))}
             for (kind, name), texts in found.items() if len(texts) > 1 or texts.total() < len(runs)]  # fmt: skip
-    rows.sort(key=lambda row: -row["runs"])
+    rows.sort(key=lambda row: (-row["runs"], row["kind"], row["name"]))
     return pd.DataFrame(rows, columns=["kind", "name", "runs", "values", "examples"])
 
 
