@@ -113,7 +113,7 @@ def test_filled_cells_are_a_doubt_and_skillings_mack_needs_no_filling():
     values = study.values.copy()
     values.loc[("d1", "m2")] = np.nan
     found = compare(Study(values, study.directions, "worst"), on="f1")
-    assert any("1 of 24 results is missing and was given" in d for d in found.doubts)
+    assert any("1 of 24 results is missing: d1 (1). The ranking gives" in d for d in found.doubts)
     assert found.skillings_mack.pvalue < 0.05
 
 
@@ -140,7 +140,7 @@ def test_a_constant_measure_is_a_doubt_about_its_correlations_too():
     values.loc["d1", "f1"] = 0.5
     found = compare(replace(study, values=values))
     assert found.redundancy.warnings == ("f1 is the same for all methods on d1: its correlations there count as 0.",)
-    assert "Alike for all methods, so that it tells none apart: f1 on d1." in found.doubts
+    assert "The same for all methods, so that it tells none apart: f1 on d1." in found.doubts
 
 
 def test_bad_requests_are_named():

@@ -47,8 +47,13 @@ def test_how_sure_it_is():
         "Use m0. Against m1, the next, it is 0.1 better in f1 and 0.1 better in hamming_loss, on average.",
         "It is separated from all 3 others. Nothing that was tried puts another method first.",
     ]
-    two = said(compare(study_of(2, 8, gap=0.1)))[1]
-    assert two == "It is separated from the other. The ranking counts won measures only, not by how much they are won."
+    assert said(compare(study_of(2, 8, gap=0.1))) == [
+        "Use m0. It is 0.098 better in f1 and 0.099 better in hamming_loss, on average.",
+        "The two are separated. The ranking only counts which measures each wins, not by how much.",
+    ]
+    unsure = said(compare(study_of(2, 5, gap=0.001)))
+    assert unsure[0].startswith("m1 is ahead of m0, but the difference is not certain. It is ")
+    assert unsure[1] == "The ranking only counts which measures each wins, not by how much."
     assert said(compare(study_of(3, 1)))[1] == "One dataset cannot say whether it would be so on others."
     assert said(compare(study_of(4, 9, seed=1)))[0].split(".")[0].endswith("is ahead, but no difference from it is certain")
     against = said(compare(study_of(4, 9, gap=0.1), control="m3"))[1]

@@ -89,7 +89,7 @@ def test_the_deciding_test_words_itself():
 
 def test_max_t_decides_unless_another_is_asked_for():
     found = compare(study_of(4, 9, gap=0.05))
-    assert found.decides == "max-t" and found.decision.endswith("the signs of whole datasets (all there are).")
+    assert found.decides == "max-t" and found.decision.endswith("by all 256 changes of sign of whole datasets.")
     assert found.separated == found.max_t.significant_pairs == compare(study_of(4, 9, gap=0.05), test="auto").separated
     assert found.pairs["pvalue_max_t"].is_monotonic_increasing
     with pytest.raises(ValueError, match="'bonferroni-dunn', which needs a control"):

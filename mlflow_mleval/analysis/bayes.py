@@ -21,8 +21,9 @@ from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
-#: Fewer datasets than this, and the prior is heard.
-FEW = 5
+#: Fewer datasets than this, and the prior is heard: with 3 to 8 one of two equal methods is preferred, at .95 and without a rope,
+#: in 17 to 24% of studies, with 12 and more in about 10%.
+FEW = 10
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
 #: The same of an array that should stay in a processor's cache; and from how many datasets on each pair is sorted.
@@ -62,10 +63,13 @@ class BayesResult:
         t = self.table
         if len(t) == 1:
             row = t.iloc[0]
-            words = {"a": f"{row.method_a} wins", "b": f"{row.method_b} wins", "equivalent": "they are equivalent"}
+            few = f", but {row.n} datasets hardly outweigh the prior" if self.test == "signed-rank" and row.n < FEW else ""
+            reached = f"which reaches {self.credible_level:g}{few}"
+            words = {"a": reached, "b": reached, "equivalent": reached}
             found = (
                 f"{row.method_a} is better than {row.method_b} by more than {self.rope:g} with probability {row.p_a:.3f}, worse "
-                f"with {row.p_b:.3f}, practically equivalent with {row.p_equivalent:.3f}: {words.get(row.decision, 'undecided')}"
+                f"with {row.p_b:.3f}, practically equivalent with {row.p_equivalent:.3f}, "
+                f"{words.get(row.decision, 'which decides nothing')}"
             )
         else:
             n = t["decision"].value_counts().reindex(["a", "b", "equivalent", "undecided"], fill_value=0)

@@ -24,7 +24,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.bayes import FEW
 from mlflow_mleval.analysis.convergence import ENOUGH, RHAT, effective_sample_size, rhat
 from mlflow_mleval.analysis.paired import NOISE
 from mlflow_mleval.naming import count, some
@@ -36,6 +35,8 @@ OUTCOMES = ["better", "equivalent", "worse"]
 WIDE = 1000.0
 #: nu - 1 ~ Gamma(shape, rate), shape and rate uniform on these; the paper's.
 SHAPE, RATE = (1.0, 2.0), (0.01, 0.1)
+#: Fewer datasets than this, and the priors are heard.
+FEW = 5
 #: Chains, and draws of each that are left out before the others count.
 CHAINS, WARM_UP = 8, 500
 #: Sizes of the Metropolis steps, on a logarithmic scale; each is as likely.

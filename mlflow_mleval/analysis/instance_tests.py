@@ -350,7 +350,7 @@ def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
     """What tests over instances of a cross-validation are about, and which of their verdicts hold fold by fold."""
     said = (
         f"The instances were judged by {by_fold.n_clusters} models of each method, one a fold: the tests are about these models. "
-        "What folds share, such as a fold on which one method failed, counts once an instance here."
+        "What the instances of a fold have in common, such as a model that failed there, counts here once for each of them."
     )
     lost = found.pairs[found.pairs["significant"] & ~by_fold.pairs["significant"]]
     if not found.pairs["significant"].any():

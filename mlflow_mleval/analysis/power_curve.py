@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from mlflow_mleval.analysis.paired import moments
 from mlflow_mleval.analysis.planning import paired_power, required_size
@@ -233,4 +232,7 @@ def _least_effect(n: int, power: float, level: float) -> float:
     low, high = 0.0, 1.0
     while paired_power(high, n, alpha=level) < power:
         high *= 2
-    return float(optimize.brentq(lambda effect: paired_power(effect, n, alpha=level) - power, low, high))
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if paired_power(middle, n, alpha=level) >= power else (middle, high)
+    return high

@@ -175,11 +175,13 @@ def friedman(ranks: ArrayLike | pd.DataFrame, ties: str = "correct") -> Friedman
     exact = _exact_friedman(doubled, between) if n <= EXACT_DATASETS.get(m, 0) else None
     if exact is not None:
         warnings.append(
-            f"The approximations are rough for {n} datasets and {m} methods; by all orders of the methods p = {exact:.2g}."
+            f"The approximations of Friedman's test are rough for {n} datasets and {m} methods; by all orders of the methods "
+            f"p = {exact:.2g}."
         )
     elif n <= 10 or m <= 5:
         warnings.append(
-            f"The chi-square approximation is rough for {n} datasets and {m} methods (rule of thumb: more than 10 and 5)."
+            f"The chi-square approximation of Friedman's test is rough for {n} datasets and {m} methods (rule of thumb: more "
+            "than 10 and 5)."
         )
     statistic, df, f_df = (m - 1) * between / scale, m - 1, (m - 1, (m - 1) * (n - 1))
     return FriedmanResult(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.ranks import components
@@ -100,6 +101,18 @@ def correlation(matrices: Mapping[str, pd.DataFrame]) -> Correlation:
     mean = np.abs(total) / len(matrices)
     np.fill_diagonal(mean, 1.0)
     return Correlation(pd.DataFrame(mean, measures, measures), pd.Series(used, measures, name="n_datasets"), tuple(constant))
+
+
+def by_chance(max_correlation: float, n_methods: int) -> float:
+    """How likely two independent normal measures exceed the correlation, in absolute value, over so many methods on a dataset.
+
+    >>> round(by_chance(0.9, 3), 3), round(by_chance(0.9, 12), 6)
+    (0.287, 6.6e-05)
+    """
+    df = n_methods - 2
+    if df < 1 or max_correlation >= 1:
+        return float(df < 1)
+    return float(2 * special.stdtr(df, -max_correlation * np.sqrt(df / (1 - max_correlation**2))))
 
 
 def redundancy_filter(corr: pd.DataFrame, max_correlation: float) -> tuple[list[str], pd.DataFrame]:

@@ -161,7 +161,7 @@ class RankBootstrap:
         return (
             f"{self.table.index[0]} is first in {first.p_best:.0%} of {count(self.n_resamples, 'draw')} of the folds and has "
             f"{stays} in {1 - self.alpha:.0%} of them; this is about other splits of the same "
-            f"{count(len(self.ratios), 'dataset')}, not about other datasets."
+            f"{count(n, 'dataset') if (n := len(self.ratios)) > 1 else 'dataset'}, not about other datasets."
         )
 
 

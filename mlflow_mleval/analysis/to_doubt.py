@@ -20,10 +20,9 @@ OUTVOTES = 0.75
 
 
 def collected(
-    study: Study, fusion: Fusion, sure: Any, tests: Mapping[str, Any], said: list[str],
-    could_turn: list[str],
+    study: Study, fusion: Fusion, sure: Any, tests: Mapping[str, Any], said: list[str], could_turn: list[str], counted: bool
 ) -> tuple[str, ...]:
-    """What a reader must know, what could turn the answer first."""
+    """What a reader must know, what could turn the answer first; `counted`: missing results are failures."""
     doubts = list(could_turn)
     omnibus, decides = tests["friedman"], tests["deciding"]
     if decides is not None and decides.result.significant_pairs and omnibus.best_pvalue > decides.result.alpha:
@@ -32,15 +31,16 @@ def collected(
         per = pd.Series([d for d, _ in study.filled]).value_counts()
         where = ", ".join(f"{d} ({n})" for d, n in per.items())
         total = len(study.datasets) * len(study.methods)
-        are, were = ("is", "was") if len(study.filled) == 1 else ("are", "were")
+        are, them = ("is", "it") if len(study.filled) == 1 else ("are", "them")
         why = f" ({why})" if (why := study.why_empty(study.filled)) else ""
+        left = "" if counted or decides is None or decides.test.by_mean_ranks else f"; tests of pairs leave {them} out"
         doubts.append(
-            f"{len(study.filled)} of {total} results {are} missing{why} and {were} given that dataset's worst value "
-            f"(policy worst): {where}."
+            f"{len(study.filled)} of {total} results {are} missing{why}: {where}. The ranking gives {them} the dataset's worst "
+            f"value{left}."
         )
     doubts += [*study.notes, *left_out(study.excluded), *_about_datasets(fusion)]
     doubts += [*(sure.dethrone.warnings if sure else ()), *said]
-    doubts += getattr(omnibus, "warnings", ())
+    doubts += [text for text in getattr(omnibus, "warnings", ()) if omnibus.exact_pvalue is None]  # which stands beside it
     doubts += [text for test, result in tests["posthoc"] for text in test.doubts(result)]
     return tuple(dict.fromkeys(doubts))
 
@@ -63,7 +63,7 @@ def _about_datasets(fusion: Fusion) -> list[str]:
     flows, datasets, measures = fusion.flows, fusion.ranks.index, fusion.weights.columns
     heavy = flows.weights > (DOMINANT if len(measures) > 2 else OUTVOTES)
     kinds = {
-        "Alike for all methods, so that it tells none apart": flows.by_measure.constant,
+        "The same for all methods, so that it tells none apart": flows.by_measure.constant,
         "More than half of the weight, which outvotes all other measures": heavy if len(measures) > 1 else heavy & False,
     }
     lines = []

@@ -1,9 +1,9 @@
 """A document for a terminal: what lies at the surface, in as many columns as there are."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
@@ -18,12 +18,19 @@ def render(document: Document, width: int = 100) -> str:
     """The answer first; headings from the second section on, but for tables and notes alone, which need none."""
     parts = []
     for i, section in enumerate(document.sections):
-        found = list(section.linear(ALWAYS))
+        found = list(_run_on(section.linear(ALWAYS)))
         blocks = [text for block in found if (text := "\n".join(_lines(block, width)))]
         if i and blocks and not noted(found):
             blocks[0] = f"{section.title}\n{blocks[0]}"
         parts += blocks
     return "\n\n".join(parts)
+
+
+def _run_on(blocks: Iterable[object]) -> Iterator[object]:
+    """The blocks, texts that run on and follow each other as one: lines are few."""
+    for running, group in groupby(blocks, lambda b: isinstance(b, Text) and b.role in ("lead", "flow") and not b.title):
+        same = list(group)
+        yield from [replace(same[0], paragraphs=[p for b in same for p in b.paragraphs])] if running else same
 
 
 def noted(blocks: Sequence[object]) -> bool:

@@ -288,8 +288,9 @@ class MaxT(Posthoc):
 
     def sentence(self, result: MaxTResult) -> str:
         pairs = "all pairs" if result.control is None else f"every pair with {result.control}"
-        how = "all there are" if result.exact else f"{result.n_resamples - 1:,} random ones, seed {result.seed}"
-        return f"Step-down max-T over {pairs}, by changing the signs of whole datasets ({how})"
+        n, seed = result.n_resamples, f" (seed {result.seed})"
+        how = f"all {n:,} changes" if result.exact else f"{n - 1:,} random changes"
+        return f"Step-down max-T over {pairs}, by {how} of sign of whole datasets{'' if result.exact else seed}"
 
     def meaning(self, result: MaxTResult) -> str:
         return (

@@ -64,7 +64,8 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
 def sentences(c: Comparison) -> list[str]:
     """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
     found = c.beyond
-    parts = [part for key in PARTS if key != "curve" and (part := getattr(found, key)) is not None]
+    told = {"curve", "plan"} if found.curve and len(found.plan.table) == 1 else {"curve"}  # by the curve, too
+    parts = [part for key in PARTS if key not in told and (part := getattr(found, key)) is not None]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
         reasons.setdefault(reason, []).append(PARTS.get(key) or f"folds of {name(key.removeprefix('by_fold.'))}")
@@ -133,8 +134,8 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
     caption = (
         f"The chance that {name(found.method_a)} and {name(found.method_b)} are told apart {how}, by the number of datasets, "
         f"were their difference the one observed. The band holds 95% of the curves when the datasets are drawn again "
-        f"({found.n_resamples:,} times, seed {found.seed}); the ring is the study as it is, the dot where the chance is "
-        f"{found.target:.0%}."
+        f"({found.n_resamples:,} times, seed {found.seed}); the ring is the study as it is"
+        + (f", the dot where the chance is {found.target:.0%}." if found.needed <= found.curve["n"].max() else ".")
         + (f" Dotted: with as many {found.more.over} of each dataset as one likes." if found.more else "")
     )
     cells = [

@@ -7,6 +7,7 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.beyond import probability
+from mlflow_mleval.report.content.verdict import apart_by_folds, directions
 from mlflow_mleval.report.document import ALWAYS, PAPER, Figure, Section, Sentence, Table, Text, joined, listed, name
 from mlflow_mleval.report.figures.means import means_figure
 from mlflow_mleval.report.numerals import ARROWS, aligned, number, with_intervals
@@ -62,8 +63,10 @@ def _who(c: Comparison, found: Decision) -> str:
         return f"{who} tie for the first place."
     if len(found.best) == 1:
         return f"Use {who}."
-    if found.by_answers is not None:
+    if found.by_answers is not None or (found.separated is None and apart_by_folds(c) != []):
         return f"{who} is ahead."
+    if len(c.order) == 2:
+        return f"{who} is ahead of {listed([found.next])}, but the difference is not certain."
     return f"Try {who} first." if found.separated else f"{who} is ahead, but no difference from it is certain."
 
 
@@ -83,6 +86,8 @@ def _by_how_much(c: Comparison, found: Decision) -> str:
     where = f"on {listed(c.study.datasets)}" if total == 1 else "on average" if n == total else (
         f"on average over the {count(n, 'dataset')} that both finished"
     )
+    if len(c.order) == 2:
+        return f"It is {joined(parts)}, {where}."
     who = listed([c.leader]) if len(found.methods) > 1 else "it"
     return f"Against {listed([found.next])}, the next, {who} is {joined(parts)}, {where}."
 
@@ -91,6 +96,11 @@ def _how_sure(c: Comparison, found: Decision) -> str:
     total, control = len(c.order) - 1, c.options["control"]
     if found.separated is None:
         alone = "One dataset cannot say whether it would be so on others."
+        if behind := apart_by_folds(c):
+            fold = next(iter(c.folds.values()))
+            same = [m for m in fold.methods if m not in (c.leader, *behind)]
+            rest = f"; it is not separated from {listed(same)}" if same else ""
+            return f"Its folds separate it from {listed(behind)}{directions(fold, c.leader, behind)}{rest}. {alone}"
         if found.by_answers is None or len(found.methods) > 1 or found.next is None:
             return alone
         whom = listed(found.by_answers) if found.by_answers else "none of the others" if total > 1 else "the other"
@@ -102,7 +112,7 @@ def _how_sure(c: Comparison, found: Decision) -> str:
         apart = "is" if c.is_separated(c.leader, control) else "is not"
         return f"Only {listed([control])} was compared with all others, and {listed([c.leader])} {apart} separated from it."
     if total == 1:
-        return f"It is {'' if found.separated else 'not '}separated from the other."
+        return "The two are separated." if found.separated else ""
     everyone = len(found.separated) == total
     whom = ("both" if total == 2 else f"all {total}") if everyone else f"{len(found.separated) or 'none'} of {total}"
     apart = f"It is separated from {whom} others"
@@ -120,7 +130,7 @@ def _doubt(c: Comparison, found: Decision) -> str:
     leads = f"{others} {'leads' if len(turns.get('methods', [])) == 1 else 'lead'}"
     said = {
         "tie": "Which of them is ahead depends on the weights of the measures.",
-        "two methods": "The ranking counts won measures only, not by how much they are won.",
+        "two methods": "The ranking only counts which measures each wins, not by how much.",
         "one dataset": "", "chance": "Chance alone could have put it first.",
         "policy": {
             "drop-datasets": f"Without the datasets that some method did not finish, {leads}.",
@@ -145,8 +155,11 @@ def _picture(c: Comparison, found: Decision) -> Figure:
         columns.append(doc.Column(f"{name(m)} {ARROWS[c.study.directions[m]]}", cells))
     level = f"{100 * (1 - c.options['alpha']):g}%"
     best = f" The best {SHOWN} of {len(c.order):,} methods are shown." if len(c.order) > SHOWN else ""
-    lines = f", with their {level} intervals" if len(c.study.datasets) > 1 else ""
-    caption = f"Means over the datasets that each finished{lines}; methods in the order of the ranking.{best}"
+    several = len(c.study.datasets) > 1
+    by = " by the two measures of most weight" if len(c.study.measures) > len(tables) > 1 else ""
+    each = " that each finished" if c.study.filled else ""
+    what = f"Means{by} over the datasets{each}, with their {level} intervals" if several else f"Values{by}"
+    caption = f"{what}; methods in the order of the ranking.{best}"
     table = Table(columns, title="Means in the measures' own units", folded=True, depth=PAPER)
     svg = means_figure(tables, {m: c.study.directions[m] for m in tables}, set(found.methods))
     return Figure(svg, caption, table)

@@ -25,7 +25,7 @@ NOT_TRUSTED = "[!]"
 def section(c: Comparison, depth: int = PAPER) -> Section:
     """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or why there are none."""
     if c.deciding is None:
-        return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)], hint=c.decision)
+        return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)])
     found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
     tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
     if c.options["control"] is not None:
@@ -91,8 +91,9 @@ def omnibus(c: Comparison) -> list[str]:
     if (f := c.friedman) is not None:
         low, high = f.iman_davenport_df
         exact = "" if f.exact_pvalue is None else f"; by all orders, {pvalue(f.exact_pvalue)}"
+        filled = f", missing results filled by the policy {c.study.missing}" if c.study.filled else ""
         lines.append(
-            f"All methods together: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
+            f"All methods together{filled}: Friedman χ²({f.df}) = {number(f.statistic)}, {pvalue(f.pvalue)}; "
             f"Iman–Davenport F({low}, {high}) = {number(f.iman_davenport_statistic)}, {pvalue(f.iman_davenport_pvalue)}{exact}."
         )
     if (s := c.skillings_mack) is not None:
@@ -186,15 +187,16 @@ def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) ->
     reasons = dict.fromkeys(reason for doubt in shown["doubts"] for reason in doubt.split("; ") if reason)
     untrusted = f" {NOT_TRUSTED}: not to be trusted, since {' or '.join(reasons)}." if reasons else ""
     single = test.correction == "none" or test.n_comparisons == 1
-    wilcoxon = "Wilcoxon: signed ranks" + ("." if single else f", plain and corrected for {test.n_comparisons} comparisons.")
-    heads = {"pvalue_corrected": "p (Wilcoxon)" if single else f"p ({test.correction})"}
+    corrected = f"; {test.correction.capitalize()}: the same, corrected for {test.n_comparisons} comparisons"
+    wilcoxon = f"Wilcoxon: signed ranks{'' if single else corrected}."
+    heads = {"pvalue_corrected": f"p ({'Wilcoxon' if single else test.correction.capitalize()})"}
     tests = sorted(c.posthoc, key=lambda m: m.test is not deciding)
     decided = [
         doc.pvalues(heads.get(m.test.column, m.test.head), shown[m.test.column], keep=9 if m.test is deciding else 2 - (i > 1),
                     note=wilcoxon if m.test.column == "pvalue_corrected" else "")
         for i, m in enumerate(tests)
     ]  # fmt: skip
-    plain = [] if single else [doc.pvalues("p (signed ranks)", shown["pvalue"], keep=1)]
+    plain = [] if single else [doc.pvalues("p (Wilcoxon)", shown["pvalue"], keep=1)]
     counts = [f"{won}/{tied}/{lost}" for won, tied, lost in zip(shown["wins"], shown["ties"], shown["losses"], strict=True)]
     gaps = shown["n"].min() < len(c.ranks)
     columns = [

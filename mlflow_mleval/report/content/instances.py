@@ -87,7 +87,7 @@ def blocks(tests: InstanceTests, key: int = 1, dataset: str | None = None, depth
     said = tests.verdict(name)
     caption = f"Pairs of methods over {count(tests.n_instances, 'instance')}{of}"
     made = [Text([said[:1].upper() + said[1:]], title=title, depth=depth), _table(tests, f"instances-{key}", caption, depth)]
-    return [*made, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=depth)]
+    return [*made, *doc.points(tests.warnings, f"Doubts about the verdicts{of.replace(' of ', ' on ', 1)}", depth=depth)]
 
 
 def _table(tests: InstanceTests, key: str, caption: str, depth: int) -> Table:

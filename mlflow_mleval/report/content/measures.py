@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from mlflow_mleval.analysis.comparison import FUSED, Comparison
+from mlflow_mleval.analysis.redundancy import by_chance
 from mlflow_mleval.naming import count
 from mlflow_mleval.report import document as doc
 from mlflow_mleval.report.content.differences import only_best
@@ -57,17 +58,22 @@ def _heads(c: Comparison, measures: pd.Index) -> list[str]:
 
 def _by_measure(c: Comparison) -> Table:
     weights, found = c.fusion.weights.mean(), c.measure_tests
+    several = len(c.study.datasets) > 1
+    ranks = [
+        decimals("its mean rank", found["mean_rank"], 2), pvalues("Friedman p", found["friedman_pvalue"]),
+        pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
+    ]  # fmt: skip
     columns = [
         names("measure", found.index), Column("better", [_arrow(c, m) for m in found.index], "^"),
         decimals("weight", weights[found.index], 3, tip="mean over datasets"), names("leader", found["leader"], "method"),
-        decimals("its mean rank", found["mean_rank"], 2), pvalues("Friedman p", found["friedman_pvalue"]),
-        pvalues("Iman–Davenport p", found["iman_davenport_pvalue"]),
+        *(ranks if several else []),
         decimals("τ with fused", c.concordance.loc[FUSED, found.index], 2,
                  tip="Kendall's tau between the ranking by this measure and the fused one"),
     ]  # fmt: skip
     note = (
-        "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1). "
-        "Mean ranks depend on each other and have no interval; the p-values say whether the ranking is more than chance."
+        "Who would lead by one measure alone, and how that ranking agrees with the fused one (Kendall's τ from −1 to 1)."
+        + " Mean ranks depend on each other and have no interval; the p-values say whether the ranking is more than chance."
+        * several
     )
     return Table(columns, title="Each measure by itself", note=note, depth=PAGE)
 
@@ -78,10 +84,17 @@ def _correlation(c: Comparison) -> Figure:
     groups = [g for g in r.groups if len(g) > 1]
     arrows = {m: _arrow(c, m) for m in c.study.measures}
     svg = correlation_graph(r.correlation, r.max_correlation, r.groups, r.kept, c.fusion.weights.mean(), arrows, gone)
+    n, several = len(c.order), len(c.study.datasets) > 1
+    chance = by_chance(r.max_correlation, n)
+    doubt = "" if several or chance < 0.01 else (
+        f" Over {n} methods on one dataset, {chance:.0%} of pairs of unrelated measures would be joined by chance."
+    )  # fmt: skip
+    joins = count(len(groups), "group") if groups else "none do"
     caption = (
-        f"Measures joined where their correlation over methods, averaged over datasets, exceeds {r.max_correlation:g} in "
-        f"absolute value: {count(len(groups), 'group') if groups else 'none do'}. Filled dots are kept by the filter; beside a "
-        "hollow one stands the measure because of which it goes. Weights are means over datasets."
+        f"Measures joined where their correlation over methods{', averaged over datasets,' if several else ''} exceeds "
+        f"{r.max_correlation:g} in absolute value: {joins}.{doubt} Filled dots are kept by the filter; "
+        "beside a hollow one stands the measure because of which it goes."
+        f"{' Weights are means over datasets.' if several else ''}"
         f"{only_best(len(r.correlation), 'measures')}"
     )
     shown = r.correlation.iloc[:TOP, :TOP]

@@ -80,7 +80,7 @@ def _ranking(c: Comparison) -> Table:
     values, minor = _flows(c, shown) if c.on == FUSED else _values(c, shown)
     columns += values
     if c.letters_apply:
-        note = "Methods that share a letter are not separated."
+        note = "Methods with a letter in common are not separated."
         columns.append(Column("groups", shown["letters"].tolist(), "<", note=note))
     if several:
         strips = [rank_strip(c.ranks[m], len(c.order)) for m in methods]
@@ -116,7 +116,7 @@ def _flows(c: Comparison, shown: pd.DataFrame) -> tuple[list[Column], list[Colum
     """Net flow in numbers and as a bar; and the flows of which it is made, which a narrow page may cut off."""
     limit = max(c.fusion.ranking["phi"].abs().max(), 1e-9)
     bars = [flow_bar(x, limit) for x in shown["phi"]]
-    note = "φ: how far a method is preferred to the others (φ⁺) less how far they are to it (φ⁻)."
+    note = "φ: how far it is preferred to others (φ⁺), less how far they are to it (φ⁻)."
     net = [
         doc.decimals("φ", shown["phi"], 3, keep=3, note=note, marks={"key": "phi"}),
         Column("− | +", bars, "<", tip="φ as a bar around zero", marks={"key": "bar"}),

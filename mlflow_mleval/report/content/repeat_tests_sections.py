@@ -82,7 +82,7 @@ def _blocks(tests: RepeatTests, key: int = 1, dataset: str | None = None, depth:
     said = tests.verdict(name)
     text = Text([tests.feasibility, said[:1].upper() + said[1:]], title=title, depth=depth)
     made = [text, _table(tests, f"repeat-tests-{key}", f"Pairs of methods over repeats{of}", depth)]
-    return [*made, *doc.points(tests.warnings, f"Doubts about these verdicts{of}", depth=depth)]
+    return [*made, *doc.points(tests.warnings, f"Doubts about the verdicts{of.replace(' of ', ' on ', 1)}", depth=depth)]
 
 
 def _table(tests: RepeatTests, key: str, caption: str, depth: int) -> Table:

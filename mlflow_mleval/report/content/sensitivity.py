@@ -129,6 +129,8 @@ def _acceptability(c: Comparison) -> Figure:
         f"How often each method takes each rank under weights drawn at random ({found.n_resamples:,} draws, seed {found.seed}); "
         f"the stronger the colour, the better the rank. Likely ranks hold the middle 95% of the draws."
     )
+    if counts_wins(c):
+        caption += " Of two methods this only tells which has more weight on the measures that it wins, not how sure its lead is."
     held = f" The best {TOP} of {len(shares):,} methods are shown; the JSON data hold the best {MOST}."
     caption += held if len(shares) > MOST else only_best(len(shares))
     shown = shares.iloc[:TOP, :TOP]
@@ -136,9 +138,11 @@ def _acceptability(c: Comparison) -> Figure:
     return Figure(rank_acceptability(shares), caption, table, title="Ranks under random weights")
 
 
-def _scenarios(c: Comparison) -> Figure:
+def _scenarios(c: Comparison) -> Figure | Text:
     scenarios, order = c.scenarios, c.fusion.ranking.index
     everything = pd.DataFrame({_label(key): part.set_index("method")["rank"] for key, part in scenarios.items()}).reindex(order)
+    if counts_wins(c) and (everything.nunique(axis=1) == 1).all():
+        return note("Other preference functions and weights rank two methods alike: all count the measures that each wins.")
     chosen = next(iter(scenarios))
     changes = {key: sum(a != b for a, b in zip(key[1:], chosen[1:], strict=True)) for key in scenarios}
     drawn = everything[[_label(key) for key, n in changes.items() if n <= 1]]

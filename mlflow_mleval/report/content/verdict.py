@@ -4,7 +4,6 @@
 the same method leads when everything is computed anew.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -57,7 +56,7 @@ def verdict(c: Comparison) -> list[Sentence]:
     stable = [_fused(c)] if c.on != FUSED else [] if c.stability is None else (
         _tied_stability(c) if len(c.leaders) > 1 else _stability(c, c.leaders[0])
     )
-    return [_lead(c), *tested, *by_fold(c), *stable, *_left_out(c)]
+    return [_lead(c), *tested, *by_fold(c), *stable]
 
 
 def by_fold(c: Comparison) -> list[Sentence]:
@@ -70,12 +69,11 @@ def by_fold(c: Comparison) -> list[Sentence]:
     where = "" if not more else " on all" if len(shaky) == len(pairs) else f" on {listed(shaky)}" if shaky else ""
     doubted = f" (in doubt{where}: see the tests by fold)" if shaky else ""
     by = f"by {listed(first.measures)}{' together' if len(first.measures) > 1 else ''}"
-    if not more and len(c.leaders) == 1 and c.leader in first.methods:
-        others = [m for m in first.methods if m != c.leader]
-        behind = [m for m in others if first.separated.loc[c.leader, m]]
+    if (alone := apart_by_folds(c)) is not None:
+        others, behind = [m for m in first.methods if m != c.leader], alone
         whom = _everyone(others) if len(behind) == len(others) > 1 else listed(behind) if behind else "no other method"
         text = f"Over its {first.folds_of_a_pair}, {by}, {listed(c.leaders)} is separated from {whom}"
-        text += _directions(first, c.leader, behind)
+        text += directions(first, c.leader, behind)
     else:
         alike = f" {by}" if all(tuple(found.measures) == tuple(first.measures) for found in more) else ""
         total, apart = sum(map(len, pairs)), sum(int(p["significant"].sum()) for p in pairs)
@@ -85,7 +83,15 @@ def by_fold(c: Comparison) -> list[Sentence]:
     return [Sentence(f"{text}{doubted}.", ("folds",))]
 
 
-def _directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
+def apart_by_folds(c: Comparison) -> list[str] | None:
+    """Methods that the folds of the only dataset with any separate from the leader; None where they cannot say."""
+    found = next(iter(c.folds.values()), None)
+    if len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
+        return None
+    return [m for m in found.methods if m != c.leader and found.separated.loc[c.leader, m]]
+
+
+def directions(found: FoldComparison, leader: str, behind: Sequence[str]) -> str:
     """On which measures the leader is better than those from whom it is separated, and on which it is worse."""
     said: dict[str, list[str]] = {}
     for other in behind:
@@ -236,22 +242,6 @@ def _fused(c: Comparison) -> Sentence:
     return Sentence(f"Fused over {how}, {listed(first)} {verb}{also} ({value}).", ("ranking", "options"))
 
 
-def _left_out(c: Comparison) -> list[Sentence]:
-    """How much is missing; the doubts say what and why."""
-    parts = []
-    if c.study.filled:
-        total = len(c.study.datasets) * len(c.study.methods)
-        verb = "is missing and counts" if len(c.study.filled) == 1 else "are missing and count"
-        counted = c.deciding is None or c.deciding.test.by_mean_ranks or c.options["missing_is_failure"]
-        where = "" if counted else " in the ranking"
-        parts.append(f"{len(c.study.filled):,} of {count(total, 'result')} {verb} as the worst of the dataset{where}")
-    kinds = Counter(gone.kind for gone in c.study.excluded if gone.kind != "unasked")
-    if kinds:
-        verb = "was" if sum(kinds.values()) == 1 else "were"
-        parts.append(f"{joined([count(n, kind) for kind, n in kinds.items()])} {verb} left out")
-    return [Sentence(f"{'; '.join(parts)}.", ("study.filled", "excluded"))] if parts else []
-
-
 def _tied_stability(c: Comparison) -> list[Sentence]:
     if len(c.study.measures) < 2:
         return []
@@ -312,9 +302,11 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
         texts.append(f"its separation {joined(parts)} other {other}")
     if rest:
         low, high = min(rest, key=_part), max(rest, key=_part)
-        between = _share(*low) if low == high else f"{_share(*low)} to {_share(*high)}"
-        which = "separation stays" if len(rest) == 1 else "separations stay"
-        texts.append(f"the {'other ' if own else ''}{f'{len(rest):,} ' if len(rest) > 1 else ''}{which} under {between}")
+        least = f"{'' if low == high else 'at least '}{_share(*low)}"
+        which = f"the other {f'{len(rest):,} stay' if len(rest) > 1 else 'one stays'}" if own else (
+            f"the {len(rest):,} separations stay" if len(rest) > 1 else "the separation stays"
+        )  # fmt: skip
+        texts.append(f"{which} under {least}")
     turned = []
     for (kind, which), leaders in found.leaders.items():
         if kind == "policy" and leader not in leaders:
@@ -323,7 +315,9 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
                 f"{'both' if of == 2 else f'all {of}'} stay" if kept == of else
                 f"{kept or 'none'} of the {of} {'stays' if kept < 2 else 'stay'}"
             )
-            turned.append(f"Under {which}, where {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'}, {what}.")
+            said_already = set(leaders) <= set(c.survivals().rivals)
+            where = "" if said_already else f", where {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'},"
+            turned.append(f"Under {which}{where} {what}.")
     said = "; ".join(texts)
     return [Sentence(" ".join([f"{said[0].upper()}{said[1:]}.", *turned]), ("stability.separations",))]
 
@@ -347,7 +341,7 @@ def _survived(found: Survivals, one: bool) -> list[str]:
     ]
     if (n := found.methods) is not None:
         lost = found.lost_methods
-        few = f"any other method{f' but {listed(lost)}' if lost else ''}"
+        few = f"any one other method{f' but {listed(lost)}' if lost else ''}"
         some = f"{n - len(lost) or 'none'} of the {n} other methods"
         said.append(f"the absence of {few if not lost or len(lost) <= 2 < n else some}")
     return [text for text in said if text]
