@@ -501,9 +501,8 @@ def compare(
     return Comparison(
         study=full, fusion=fusion, on=on, table=table, ranks=ranks, order=_order(ranks),
         skillings_mack=skillings_mack(study.ranks(on)) if gaps else None, measure_tests=by_measure, concordance=tau,
-        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=by_instance, beyond=beyond,
-        doubts=collected(full, fusion, sure, tests, said, could_turn, missing_is_failure), absent=absent, options=options,
-        **tests,
+        redundancy=redundant, stability=sure, folds=by_fold, profiles=along, instances=by_instance, beyond=beyond, absent=absent,
+        doubts=collected(full, fusion, sure, tests, said, could_turn, missing_is_failure), options=options, **tests,
     )  # fmt: skip
 
 
