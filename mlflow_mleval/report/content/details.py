@@ -35,10 +35,7 @@ _SCATTER = {
     "sd": ("± sd", "± sd: over repeats; SE: standard error of their mean."), "standard_error": ("SE", ""),
     "fold_sd": ("sd over folds", ""),
 }  # fmt: skip
-_FACTS = {
-    "experiment": "experiment", "status": "status", "repeat": "seed", "n_train": "train", "n_test": "test",
-    "start_time": "started",
-}  # fmt: skip
+_FACTS = {"experiment": "experiment", "status": "status", "repeat": "seed", "start_time": "started"}
 #: What marks a result that a policy supplied.
 _FILLED = "Filled: what is missing counts as the worst of the dataset."
 
