@@ -3,6 +3,7 @@
 import pytest
 
 from mlflow_mleval.measures.registry import MEASURES, SETS, directions, expand
+from mlflow_mleval.report.content.run import FAMILIES
 
 
 def test_the_sixteen_are_the_published_ones():
@@ -12,6 +13,7 @@ def test_the_sixteen_are_the_published_ones():
 
 
 def test_every_entry_is_complete():
+    assert {m.family for m in MEASURES.values()} == set(FAMILIES)
     for name, m in MEASURES.items():
         assert name == m.name and m.direction in ("min", "max") and m.range[0] < m.range[1]
         assert m.family and m.source and m.summary

@@ -37,6 +37,7 @@ FAMILIES = {
     "hierarchical-set": "classes and those above", "hierarchical-pair": "distances", "hierarchical-lca": "common ancestors",
     "one-label": "classes", "probability": "probabilities", "curve": "order of scores", "at-k": "highest scores",
     "further-label": "labels", "hierarchical-level": "levels of classes",
+    "hierarchical-threshold": "all thresholds",
 }  # fmt: skip
 #: The measures that lead, in the order of preference, and how a sentence begins that gives them.
 _LEADS = {
