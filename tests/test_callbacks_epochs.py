@@ -154,6 +154,16 @@ def test_a_hierarchy_counts_where_it_is_asked_for(client):
         assert len(history(client, run.info.run_id, "mleval.epoch/h_f1") if expected else ()) == expected
 
 
+def test_measures_on_request_are_computed_for_epochs_and_at_the_end(client):
+    y, scores = epochs(3)
+    h = mleval.Hierarchy([("a", "b"), ("a", "c"), ("b", "d")])
+    log = EpochLog(**NAMES, label_names=list("abcd"), hierarchy=h, measures=["micro_ap", "f_max"], best_by="ece_15")
+    with mlflow.start_run() as run:
+        train(log, y, scores)
+    found = client.get_run(run.info.run_id).data.metrics
+    assert {"mleval.epoch/micro_ap", "mleval.epoch/f_max", "mleval/micro_ap", "mleval/f_max", "mleval/ece_15"} <= found.keys()
+
+
 def test_a_measure_that_cannot_be_computed_is_said_once(client):
     y, scores = epochs()
     with mlflow.start_run(), pytest.warns(UserWarning, match=r"1 of the measures .* \(h_f1: no `hierarchy` was given\)") as said:

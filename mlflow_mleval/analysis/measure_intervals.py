@@ -23,8 +23,8 @@ from mlflow_mleval.validation import groups, probability
 Array = NDArray[np.float64]
 _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
 #: Their variance does not follow from first derivatives by counts of labels.
-_OTHERS = {m.name for m in MEASURES.values() if m.family in ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")}
-_OTHERS |= {"micro_matthews", "macro_matthews"}
+_FAMILIES = ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")
+_OTHERS = {m.name for m in MEASURES.values() if m.family in _FAMILIES} | {"micro_matthews", "macro_matthews"}
 #: A label that fewer instances have, or are predicted to have, says too little by itself for an average over labels.
 RARE = 5
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
+from mlflow_mleval.measures.hierarchical import FAMILIES
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, SETS, expand
 from mlflow_mleval.tracking import runs, schema
@@ -98,7 +99,10 @@ class EpochLog:
         self.evaluation: Evaluation | None = None
         self.run_id: str | None = None
         self._chosen_run = run_id
+        chosen = (*(self.measures or ()), *([self.best_by] if self.best_by else []))
+        self._on_request = [m for m in chosen if MEASURES[m].asked]
         self._flat = {"label_names": label_names, "conventions": conventions, "threshold": threshold}
+        self._flat["measures"] = self._on_request or None
         self._options = self._flat | ({} if hierarchy is None else {"hierarchy": hierarchy, **hierarchy_options})
         self._failure: Exception | None = None
         self._forget()
@@ -192,9 +196,12 @@ class EpochLog:
             self._sent = time.monotonic()
 
     def _epoch_options(self) -> dict[str, Any]:
+        """Those of `evaluate` that the measures of an epoch need, and no more."""
         families = {MEASURES[m].family for m in (*(self.measures or ()), *([self.best_by] if self.best_by else []))}
         kinds = [f.removeprefix("hierarchical-") for f in sorted(families) if f.startswith("hierarchical-")]
-        return self._options | {"measures": kinds} if kinds and "hierarchy" in self._options else self._flat
+        if not kinds or "hierarchy" not in self._options:
+            return self._flat
+        return self._options | {"measures": [*([kind for kind in kinds if kind in FAMILIES] or ["set"]), *self._on_request]}
 
     def _compare(self, epoch: int, ev: Evaluation, found: Evaluation | tuple[Any, Any]) -> None:
         if self.best_by not in ev.measures:
