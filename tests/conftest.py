@@ -183,6 +183,18 @@ def chrome(tmp_path_factory):
     driver.quit()
 
 
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory) -> str:
+    """The script of axe-core, which looks for what keeps people out; from npm."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm on this machine")
+    folder = tmp_path_factory.mktemp("axe")
+    command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4.14.1"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def show(chrome, tmp_path):
     """Open a page at a width and in a colour scheme; logs are empty before."""

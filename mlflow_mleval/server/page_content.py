@@ -192,8 +192,12 @@ def _detail(comparison: Any, of: str, method: str = "", dataset: str = "", again
 
 @cache
 def _environment() -> Environment:
-    return Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
+    from mlflow_mleval.report.escape import terminal
+
+    made = Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
                        lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
+    made.filters["shown"] = terminal  # names of strangers, without what would turn the text around them
+    return made
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -484,9 +484,7 @@ async function news() {
 // ---- Details of a method, a dataset, a cell, a pair
 
 function clickable(root) {
-  for (const name of root.querySelectorAll("bdi[data-method], bdi[data-dataset], th[data-dataset]")) {
-    wrap(name, {...name.dataset});
-  }
+  for (const name of root.querySelectorAll("bdi[data-method], bdi[data-dataset], th[data-dataset]")) wrap(name, {...name.dataset});
   for (const table of root.querySelectorAll("table:has(th[data-dataset])")) {
     const heads = [...table.tHead.rows[0].cells];
     for (const row of table.tBodies[0].rows) {
@@ -496,7 +494,8 @@ function clickable(root) {
   }
 }
 function wrap(at, what) {
-  const made = button("", () => openDetail(what), {class: "link", "aria-haspopup": "dialog", "aria-label": what.against ? titled(what) : null});
+  const cell = at.matches("td"), label = cell ? `${titled(what)}: ${at.textContent}` : what.against ? titled(what) : null;
+  const made = button("", () => openDetail(what), {class: "link", "aria-haspopup": "dialog", "aria-label": label});
   if (at.matches("td, th")) { made.append(...at.childNodes); at.append(made); } else { at.replaceWith(made); made.append(at); }
 }
 const titled = ({method, dataset, against}) => against ? `${method} against ${against}` : [method, dataset].filter(Boolean).join(" on ");
@@ -505,26 +504,31 @@ document.addEventListener("click", event => {
   const at = event.target.closest("svg [data-method], svg [data-dataset]");
   if (at && shown) openDetail(at.dataset);
 });
-async function openDetail({method, dataset, against}) {
-  const of = against ? "pair" : method && dataset ? "cell" : method ? "method" : "dataset";
+const trail = [];  // what was opened one from the other
+async function openDetail(what) {
+  const {method, dataset, against} = what, of = against ? "pair" : method && dataset ? "cell" : method ? "method" : "dataset";
   const asked = new URLSearchParams({of, ...method && {"the-method": method}, ...dataset && {"the-dataset": dataset}, ...against && {against}});
-  $("detail-title").textContent = titled({method, dataset, against});
   const body = $("detail-body");
+  trail.push(what);
+  detail.querySelector(".back").hidden = trail.length < 2;
+  $("detail-title").textContent = titled(what);
   if (!detail.open) detail.showModal();
   $("detail-title").focus();
   try {
-    const html = await (await ask(`detail?${asked}&${shown.query}`, {slot: "detail", told: working(body)})).text();
-    put(body, html);
+    put(body, await (await ask(`detail?${asked}&${shown.query}`, {slot: "detail", told: working(body)})).text());
     clickable(body);
-    const own = body.querySelector("h2");
-    if (own) { $("detail-title").textContent = own.textContent; own.remove(); }
   } catch (error) {
-    if (!stopped(error)) body.replaceChildren(failed(error, () => openDetail({method, dataset, against})));
+    if (!stopped(error)) body.replaceChildren(failed(error, () => openDetail(trail.pop())));
   }
 }
+detail.querySelector(".back").addEventListener("click", () => { trail.pop(); openDetail(trail.pop()); });
 detail.querySelector(".close").addEventListener("click", () => detail.close());
 detail.addEventListener("click", event => { if (event.target === detail) detail.close(); });
-detail.addEventListener("close", () => { running.detail?.abort(); $("detail-body").replaceChildren(); });
+detail.addEventListener("close", () => {
+  running.detail?.abort();
+  trail.length = 0;
+  $("detail-body").replaceChildren();
+});
 
 // ---- The address
 
