@@ -143,7 +143,7 @@ def asked_answers(choices: Mapping[str, Any]) -> dict[str, Any]:
         `grades` does not say the categories of a measure.
     """
     taken = ("experiment_ids", "experiment_names", "run_ids", "filter_string", "method_by", "dataset_by", "datasets", "methods",
-             "table", "instance_by", "shared")  # fmt: skip
+             "exclude_datasets", "exclude_methods", "table", "instance_by", "shared")  # fmt: skip
     chosen = {name: choices[name] for name in taken if choices.get(name, ()) != ()}
     return chosen | {"grades": dict(map(_grades, choices.get("grades", ())))}
 

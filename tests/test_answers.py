@@ -148,6 +148,10 @@ def test_questions_needed_find_the_difference_that_often():
     power = (np.abs(drawn.mean(1) / drawn.std(1, ddof=1)) * np.sqrt(row["needed"]) > 1.96).mean()
     assert power == pytest.approx(0.8, abs=0.03)
     assert questions_needed(pair, {"f": "max"}, difference=0.1).iloc[0]["more"] == 785 - 200
+    assert questions_needed(pair, {"f": "max"}, difference={"f": 0.1}).iloc[0]["difference"] == 0.1
+    for wrong, said in (({"g": 0.1}, "of the measures f, got one of g"), (0.0, "greater than 0, got 0.0")):
+        with pytest.raises(ValueError, match=said):
+            questions_needed(pair, {"f": "max"}, difference=wrong)
     clusters = pd.Series(np.arange(200) // 10, index=pair.tables["a"].index)
     assert questions_needed(pair, {"f": "max"}, clusters=clusters).iloc[0]["n"] == 20
 

@@ -46,3 +46,19 @@ def test_models_are_methods_on_request_and_checkpoints_of_one_name_are_candidate
         mleval.load_study(experiment_names=["x"], method_by="model")
     both = mleval.load_study(experiment_names=["x"], method_by=["model", "param:step"])
     assert {"checkpoint, step=100", "checkpoint, step=200"} < set(both.methods)
+
+
+def test_methods_are_named_by_prompts_and_by_models_that_only_metrics_tell(client):
+    mlflow.set_experiment("x")
+    experiment = client.get_experiment_by_name("x").experiment_id
+    model = client.create_logged_model(experiment, "agent")
+    prompts = '[{"name": "qa", "version": "1"}]', '[{"name": "qa", "version": 2}, {"name": "ask", "version": "7"}]'
+    for k, linked in enumerate(prompts):
+        with mlflow.start_run(tags={"mlflow.linkedPrompts": linked}) as run:
+            mlflow.log_metric("exact/mean", k, model_id=model.model_id if k else None)
+    study = mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"])
+    assert sorted(study.methods) == ["qa/1", "qa/2, ask/7"]
+    alone = mleval.load_study(experiment_names=["x"], method_by="model", maximize=["exact/mean"])
+    assert alone.methods == ["agent"] and "no model, which was to name the method" in alone.excluded[0].reason
+    client.set_tag(run.info.run_id, "mlflow.linkedPrompts", "[3]")
+    assert mleval.load_study(experiment_names=["x"], method_by="prompt", maximize=["exact/mean"]).methods == ["qa/1"]

@@ -430,7 +430,8 @@ def test_foreign_runs_by_given_rules(log, method_by, dataset_by, expected):
 
 @pytest.mark.parametrize("rule", ["tag", "tag:", "metric:x", "input", "", "Run_Name"])
 def test_a_rule_that_does_not_exist(db, rule):
-    with pytest.raises(ValueError, match="`method_by` must be one of tag:NAME, param:NAME, run_name, experiment or model, got"):
+    allowed = "tag:NAME, param:NAME, run_name, experiment, model or prompt"
+    with pytest.raises(ValueError, match=f"`method_by` must be one of {allowed}, got"):
         load(method_by=rule)
 
 

@@ -30,6 +30,22 @@ def test_hierarchical_measures_know_what_is_near():
     assert near == {m: v for m, v in mleval.evaluate_hierarchical([["cat"]], [["dog"]], H).instances.iloc[0].items() if m in near}
 
 
+def test_rankings_are_scored_at_k():
+    (ranked,) = mleval.genai.scorers(["precision_at_2", "recall_at_3", "ndcg_at_3"])
+    scores = {"b": 0.9, "a": 0.5, "d": 0.2, "x": 0.1}
+    rows = mleval.evaluate([{"a", "c"}], [scores], measures=["precision_at_2", "recall_at_3", "ndcg_at_3"]).instances
+    for answer in (["b", "a", "d", "x"], "b, a, d, x", scores):
+        found = values(ranked, answer, ["a", "c"])
+        assert found == {m: rows.loc[0, m] for m in found} and found["precision_at_2"] == 0.5 and found["recall_at_3"] == 0.5
+    assert values(ranked, [], ["a"])["ndcg_at_3"] == 0
+    with pytest.raises(ValueError, match="best first, .* got a set"):
+        ranked(outputs={"a", "b"}, expectations={"labels": ["a"]})
+    with pytest.raises(ValueError, match="precision_at_5, .* got psp_at_5"):
+        mleval.genai.scorers(["psp_at_5"])
+    (keyed,) = mleval.genai.scorers(["precision_at_1"], predicted="found", labels=["a", "b"])
+    assert values(keyed, {"found": {"a": 1, "b": 2}}, ["b"]) == {"precision_at_1": 1.0}
+
+
 def test_answers_are_read_as_people_write_them():
     (flat,) = mleval.genai.scorers(["f1"])
     for answer in ("a, b", '["a", "b"]', {"a", "b"}, ("b", "a")):

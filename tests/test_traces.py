@@ -253,6 +253,9 @@ def test_two_runs_are_compared_from_the_command_line(store):
     assert "compare on the shared instances (--shared)." in compare(*lost, code=1)
     clusters = json.loads(compare(*args, "--cluster", "passage", "--output", "json"))["datasets"]["qa"]
     assert clusters["n_clusters"] == N // 4 and clusters["cluster"] == "passage"
+    wanted = json.loads(compare(*args, "--difference", "exact=0.05", "--output", "json"))["datasets"]["qa"]["needed"]
+    assert {row["measure"]: row["difference"] for row in wanted}["exact"] == 0.05 and len(wanted) == 2
+    assert "`difference` must be of the measures exact, length" in compare(*args, "--difference", "x=1", code=1)
     assert "no answer tells 'chapter'" in compare(*args, "--cluster", "chapter", code=1)
     assert "not MEASURE=WORST" in compare(*ids, "--grades", "graded", code=2)
     graded = json.loads(compare(*ids, "-m", "graded", "--max", "graded", "--grades", "graded=poor,good", "--output", "json"))

@@ -82,7 +82,7 @@ class AnswerComparison(Reported):
 
 def compare_answers(
     found: Aligned, *, minimize: Iterable[str] = (), maximize: Iterable[str] = (), cluster: str | None = None,
-    difference: float | None = None, alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
+    difference: float | Mapping[str, float] | None = None, alpha: float = 0.05, n_resamples: int = 9_999, seed: int = 0,
 ) -> AnswerComparison:
     """Compare methods on all that they answered: tests, ranking, agreement of scorers, and what more would give.
 
@@ -94,8 +94,8 @@ def compare_answers(
         Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
     cluster : str, optional
         What the answers hold beside the values that says which questions belong together.
-    difference : float, optional
-        The difference that matters, for `needed`; by default the one seen.
+    difference : float or mapping of measure to float, optional
+        The difference that matters, for `needed`; by default, and for measures that are not named, the one seen.
     alpha : float
     n_resamples, seed : int
 
@@ -178,6 +178,10 @@ class AnswerRanking:
     def verdict(self, named: object = str) -> str:
         """The leader, and in how many resamples it leads."""
         leader = self.table.iloc[0]
+        first = self.table.index[self.table["rank"] == leader["rank"]]
+        if len(first) > 1:
+            who = f"{', '.join(map(named, first[:-1]))} and {named(first[-1])}"
+            return f"{who} tie for the first place of the fused ranking, on these instances."
         return (
             f"{named(self.table.index[0])} leads the fused ranking, and in {leader.first_share:.0%} of {self.n_resamples:,} "
             f"resamples of the {self.unit}; this is about these instances and their like, no test over datasets."
@@ -347,8 +351,8 @@ def sampling(found: Aligned) -> pd.DataFrame:
 
 
 def questions_needed(
-    found: Aligned, better: Mapping[str, str], *, difference: float | None = None, clusters: pd.Series | None = None,
-    alpha: float = 0.05, power: float = POWER,
+    found: Aligned, better: Mapping[str, str], *, difference: float | Mapping[str, float] | None = None,
+    clusters: pd.Series | None = None, alpha: float = 0.05, power: float = POWER,
 ) -> pd.DataFrame:
     """How many questions, or clusters of them, until a difference would be found.
 
@@ -357,6 +361,11 @@ def questions_needed(
     rows, two-sided, by the normal approximation; infinite where no difference is seen), more (beyond those there are).
     """
     probability(alpha, "alpha")
+    wanted = difference if isinstance(difference, Mapping) else dict.fromkeys(found.measures, difference)
+    if unknown := [m for m in wanted if m not in found.measures]:
+        raise ValueError(f"`difference` must be of the measures {some(found.measures)}, got one of {some(unknown)}.")
+    if wrong := [d for d in wanted.values() if d is not None and not 0 < d < np.inf]:
+        raise ValueError(f"`difference` must be greater than 0, got {wrong[0]!r}.")
     methods = list(found.tables)
     first, second = np.triu_indices(len(methods), 1)
     unit = _units(found, clusters)
@@ -373,9 +382,10 @@ def questions_needed(
             n, mean = int(there.sum()), float(d[has].mean()) if has.any() else np.nan
             squares = ((sums - counts * mean)[there] ** 2).sum()
             deviation = float(np.sqrt(squares / (n - 1)) / counts[there].mean()) if n > 1 else np.nan
-            target = abs(mean) if difference is None else difference
+            matters = wanted.get(measure)
+            target = abs(mean) if matters is None else matters
             needed = np.ceil((reach * deviation / target) ** 2) if target else np.inf
-            parts.append({"measure": measure, "pair": (a, b), "n": n, "difference": mean if difference is None else difference,
+            parts.append({"measure": measure, "pair": (a, b), "n": n, "difference": mean if matters is None else matters,
                           "standard_deviation": deviation, "needed": max(needed, 2), "more": max(needed - n, 0)})  # fmt: skip
     table = pd.DataFrame(parts)
     pairs = np.array(table.pop("pair").tolist())

@@ -155,7 +155,7 @@ def rank(format: str | None, filename: str | None, quiet: bool, require_signific
 
 @main.command(params=[
     *_STUDY, *opt.fusion, opt.over, *opt.tests, opt.anytime, opt.level, opt.gate, *opt.protocol, opt.pairing, opt.dependent,
-    opt.cluster, *opt.answers, opt.by_seed,
+    opt.cluster, *opt.answers, opt.difference, opt.by_seed,
     opt.rope, opt.swaps, opt.seed, *opt.output,
 ])  # fmt: skip
 @click.argument("runs", nargs=-1, metavar="[RUN …]")

@@ -70,8 +70,8 @@ selection = (
            "'alice'\", \"attributes.status = 'FINISHED'\", \"metrics.f1 > 0.5\", "
            "\"attributes.start_time > 1700000000000\" (milliseconds)."),
     _many("Selection", "--method-by", metavar="RULE",
-          help="What names a run's method: tag:NAME, param:NAME, run_name, experiment or model (its LoggedModel). Several give "
-          "\"xgb, lr=0.1\"."),
+          help="What names a run's method: tag:NAME, param:NAME, run_name, experiment, model (its LoggedModel) or prompt (the "
+          "versions of the prompts that it loaded, qa/2). Several give \"xgb, lr=0.1\"."),
     Option("Selection", "--dataset-by", metavar="RULE",
            help="What names its dataset: one of the same, or input (the run's dataset input)."),
     _many("Selection", "--method", "methods", help="Keep only this method."),
@@ -154,6 +154,9 @@ weightings = Option("Random numbers", "--draws", "n_resamples", type=IntRange(1)
 cluster = Option("Instances", "--cluster", metavar="COLUMN",
                  help="Over instances: the column of their tables that says which belong together, such as questions on one "
                  "passage; fold for those of one fold.")  # fmt: skip
+difference = Option("Instances", "--difference", type=PerMeasure(),
+                    help="Over instances: the difference that matters, of which is then told how many questions it takes to find "
+                    "it. Default: the one seen.")  # fmt: skip
 answers = (
     Option("Instances", "--table", metavar="PATH", help="Read this table of each run, as mlflow.log_table made it."),
     Option("Instances", "--instance-by", metavar="NAME",

@@ -19,7 +19,7 @@ ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
 HEEDED = {
     "datasets": (opt.missing, *opt.fusion, *opt.tests, *opt.protocol, opt.pairing, opt.rope, opt.seed, opt.anytime),
     "folds": (*opt.protocol, opt.pairing, opt.dependent),
-    "instances": (*opt.answers, opt.cluster, opt.swaps, opt.seed, opt.anytime),
+    "instances": (*opt.answers, opt.difference, opt.cluster, opt.swaps, opt.seed, opt.anytime),
     "repeats": (opt.by_seed, opt.swaps, opt.seed),
 }
 
@@ -58,10 +58,12 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
     if over == "instances" and holds_answers(choices):
         return run_answers(choices, wanted, format, filename, quiet)
+    if choices.get("difference") is not None:
+        raise click.UsageError("--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out.")
     test, document = {
         "folds": (_folds, folds_document), "instances": (_instances, instances_document), "repeats": (_repeats, repeats_document),
     }[over]  # fmt: skip
-    options = arguments(choices, opt.level, *(option for option in HEEDED[over] if option not in opt.answers))
+    options = arguments(choices, opt.level, *(o for o in HEEDED[over] if o not in (*opt.answers, opt.difference)))
     study, found, absent, notes = test(selection, wanted, options, quiet)
     study = excluded_in_flags(study)
     absent = {dataset: in_flags(reason) for dataset, reason in absent.items()}

@@ -33,7 +33,7 @@ def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, 
         raise click.UsageError("--anytime: not for answers, of whose measures no bounds are known. Leave it out.")
     with progress("reading", quiet, unit="runs") as step:
         asked = load_answers(**asked_answers(choices), measures=wanted, progress=step)
-    options = arguments(choices, opt.level, opt.cluster, opt.swaps, opt.seed)
+    options = arguments(choices, opt.level, opt.cluster, opt.difference, opt.swaps, opt.seed)
     sides = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
     found, absent = {}, {dataset: in_flags(reason) for dataset, reason in asked.absent.items()}
     for dataset, answers in asked.found.items():

@@ -20,10 +20,10 @@ from mlflow_mleval.naming import count, look_alikes, some
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
-from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, MODEL, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
+from mlflow_mleval.tracking.read_run import CHILD, COLUMNS, NEWER, Result, Rule, is_ours, read_run, with_profile_measures
 from mlflow_mleval.tracking.repeats import RepeatRule, best_metric, check_policy, gather, mean_folds
 from mlflow_mleval.tracking.searches import BestTrials, best_trials, check_rule, trials_among
-from mlflow_mleval.tracking.selection import select
+from mlflow_mleval.tracking.selection import select, with_models
 from mlflow_mleval.validation import one_of
 
 #: Measures whose names mean something else to most, and what.
@@ -141,6 +141,7 @@ def load_study(
     doubts: list[str] = []
     runs, names = select(client, experiment_ids, experiment_names, run_ids, filter_string, doubts, progress)
 
+    method_rule = with_models(client, list(names), method_rule)
     excluded: list[Excluded] = []
     strict = method_by is None and dataset_by is None
     by_fold: dict[str, schema.FoldValues] = {}
@@ -157,8 +158,6 @@ def load_study(
     rules = method_rule, dataset_rule, repeat_rule
     results = _read(read, names, *rules, choice, strict, by_fold, excluded, set(run_ids or ()), progress)
     results = [replace(r, config={k: v for k, v in r.config.items() if k not in trials.own.get(r.run_id, ())}) for r in results]
-    if MODEL in method_rule.rules:
-        results = _by_model_name(client, list(names), results)
     if not results:
         experiments = f"{'experiment' if len(names) == 1 else 'experiments'} {some(map(repr, names.values()))}"
         where, hold = ("the selection", "holds") if run_ids else (experiments, "holds" if len(names) == 1 else "hold")
@@ -354,19 +353,6 @@ def _read(
         else:
             results.append(found)
     return results
-
-
-def _by_model_name(client: MlflowClient, experiment_ids: Sequence[str], results: Sequence[Result]) -> list[Result]:
-    """The results with the names of their LoggedModels in place of the ids."""
-    named, token = {}, None
-    while True:
-        with store.store_errors("read"):
-            page = client.search_logged_models(experiment_ids=list(experiment_ids), page_token=token)
-        named |= {model.model_id: model.name for model in page}
-        if not (token := page.token):
-            break
-    shown = [next((i for i in named if r.method.startswith(i)), "") for r in results]
-    return [replace(r, method=named[i] + r.method.removeprefix(i)) if i else r for r, i in zip(results, shown, strict=True)]
 
 
 def _why_none(runs: Sequence[Run], excluded: Sequence[Excluded]) -> str:

@@ -17,7 +17,7 @@ from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
 from mlflow_mleval.tracking.import_answers import holds_imported, read_imported
 from mlflow_mleval.tracking.read_run import Rule
-from mlflow_mleval.tracking.selection import select
+from mlflow_mleval.tracking.selection import select, with_models
 from mlflow_mleval.tracking.traces import counted, is_evaluated, read_traces
 
 
@@ -47,8 +47,9 @@ def load_answers(
     *, experiment_ids: Sequence[str] | None = None, experiment_names: Sequence[str] | None = None,
     run_ids: Sequence[str] | None = None, filter_string: str = "", method_by: str | Sequence[str] | None = None,
     dataset_by: str | None = None,
-    datasets: Iterable[str] | None = None, methods: Iterable[str] | None = None, table: str | None = None,
-    instance_by: str | None = None, measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
+    datasets: Iterable[str] | None = None, methods: Iterable[str] | None = None, exclude_datasets: Iterable[str] = (),
+    exclude_methods: Iterable[str] = (), table: str | None = None, instance_by: str | None = None,
+    measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
     shared: bool = False, most: int | None = None, progress: Callable[[int, int], None] | None = None,
 ) -> Asked:
     """What the runs of a selection answered, question by question.
@@ -63,8 +64,8 @@ def load_answers(
         As in `load_study`. Runs named by id are about the same data, unless `dataset_by` says otherwise.
     method_by, dataset_by : str, optional
         As in `load_study`; by default the run's name, and the name of the data or of the experiment.
-    datasets, methods : iterable of str, optional
-        Names to keep.
+    datasets, methods, exclude_datasets, exclude_methods : iterable of str, optional
+        Names to keep or to leave out.
     table : str, optional
         Path of a table that every run logged, in JSON.
     instance_by : str, optional
@@ -92,6 +93,7 @@ def load_answers(
     method_rule, dataset_rule = Rule("method", method_by), Rule("dataset", dataset_by)
     client = store.connect()
     chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
+    method_rule = with_models(client, list(names), method_rule)
     holding = [run for run in chosen if table is not None or _holds_answers(run)]
     if not holding:
         raise NoRunsError(
@@ -99,16 +101,25 @@ def load_answers(
             "ones. Name a table that they logged."
         )
     groups: dict[str, dict[str, list[Run]]] = {}
-    rows = []
+    rows, nameless = [], {}
     for run in holding:
         experiment = names[run.info.experiment_id]
-        method, dataset = (_name(rule, run, experiment) for rule in (method_rule, dataset_rule))
+        if lacking := [rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None]:
+            nameless.setdefault(f"no {lacking[0].rules[0]}, which was to name the {lacking[0].what}", []).append(run.info.run_id)
+            continue
+        method, dataset = (rule.find(run, experiment)[0] for rule in (method_rule, dataset_rule))
         if run_ids and dataset_by is None and groups:
             (dataset,) = groups
+        if method in {*exclude_methods} or dataset in {*exclude_datasets}:
+            continue
         if (methods and method not in methods) or (datasets and dataset not in datasets):
             continue
         groups.setdefault(dataset, {}).setdefault(method, []).append(run)
         rows.append({"run_id": run.info.run_id, "experiment": experiment, "dataset": dataset, "method": method})
+    notes = [f"Left out: runs {some(ids, 5)}: {reason}." for reason, ids in nameless.items()]
+    if not rows:
+        why = " ".join(notes) or "they are of other methods or datasets."
+        raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
     read = _Reader(client, table, instance_by, measures, grades or {}, progress, len(rows), most)
     found, absent = {}, {}
     for dataset, by_method in groups.items():
@@ -121,7 +132,7 @@ def load_answers(
     without = [run.info.run_id for run in chosen if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known]
     return Asked(
         found, absent, pd.DataFrame(rows), frozenset(m for run in holding for m in run.data.metrics),
-        (f"Runs without answers: {some(without, 5)}.",) if without else (),
+        (*notes, *([f"Runs without answers: {some(without, 5)}."] if without else [])),
         {"tracking_uri": store.store_name(), "filter": store.redacted(filter_string), "method_by": method_by or "run_name",
          "dataset_by": dataset_by or "input", "instance_by": instance_by or "all that was asked", "table": table},
     )  # fmt: skip
@@ -208,13 +219,6 @@ def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
     if lacking := [m for m in measures if m not in found.measures]:
         raise MissingResultsError(f"not all methods have {some(lacking)} by instance; they share {some(found.measures)}.")
     return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
-
-
-def _name(rule: Rule, run: Run, experiment: str) -> str:
-    named = rule.find(run, experiment)
-    if named is None:
-        raise NoRunsError(f"run {run.info.run_id} has no {rule.rules[0]}, which was to name the {rule.what}. Choose another.")
-    return named[0]
 
 
 def _holds_answers(run: Run) -> bool:

@@ -16,10 +16,12 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.tracking import schema, tag_packing
-from mlflow_mleval.tracking.bounds import MAX_DIGITS
+from mlflow_mleval.tracking.bounds import MAX_DIGITS, bounded_json
 
 #: MLflow stores infinity as the largest double.
 _INFINITE = 1.7976931348623157e308
+#: Where MLflow keeps which prompts of its registry a run loaded.
+_PROMPTS = "mlflow.linkedPrompts"
 #: Why a run is left out that a newer version wrote begins with this.
 NEWER = "it has schema "
 #: The name that MLflow gives to a dataset input without one.
@@ -27,8 +29,8 @@ _NAMELESS = "dataset"
 #: Measures that the profile of the label sets gives.
 FROM_PROFILE = ("hamming_loss", "subset_accuracy", *MEASURED)
 CHILD = "children of other runs are no results"
-#: The rule that takes the LoggedModel of a run for its method.
-MODEL = "model"
+#: Rules that take the LoggedModel of a run, or the versions of the prompts that it loaded, for its method.
+MODEL, PROMPT = "model", "prompt"
 _TEST_CONTEXTS = ("eval", "evaluation", "test", "testing", "validation")
 COLUMNS = (
     "run_id", "experiment_id", "experiment", "dataset", "method", "status", "conventions", "split_digest", "dataset_digest",
@@ -111,9 +113,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Rule:
-    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``, ``input``.
+    """What names the method or the dataset of a run: ``tag:NAME``, ``param:NAME``, ``run_name``, ``experiment``; of a dataset
+    ``input``, of a method ``model`` or ``prompt``.
 
-    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do.
+    Several rules make one name, "xgb, lr=0.1": the first has to hold, the others where they do. `models` has names of
+    LoggedModels by their ids, and by those of runs that are not linked to them but gave their metrics.
 
     Raises
     ------
@@ -123,11 +127,12 @@ class Rule:
 
     what: str
     rules: str | Sequence[str] | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = () if self.rules is None else (self.rules,) if isinstance(self.rules, str) else tuple(self.rules)
         object.__setattr__(self, "rules", given)
-        plain = ("run_name", "experiment", "input" if self.what == "dataset" else MODEL)
+        plain = ("run_name", "experiment", *(["input"] if self.what == "dataset" else [MODEL, PROMPT]))
         for rule in self.rules:
             kind, key = key_of(rule)
             if rule not in plain and not (kind in ("tag", "param") and key):
@@ -151,8 +156,10 @@ class Rule:
         kind, key = key_of(rule)
         if kind in ("tag", "param"):
             return {"tag": run.data.tags, "param": run.data.params}[kind].get(key)
-        plain = {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0], MODEL: model_of(run)}
-        return plain[rule]
+        if rule == MODEL:
+            model = model_of(run)
+            return self.models.get(model or run.info.run_id, model)
+        return {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0], PROMPT: _prompts(run)}[rule]
 
 
 def model_of(run: Run) -> str | None:
@@ -161,6 +168,15 @@ def model_of(run: Run) -> str | None:
     taken = {m.model_id for m in run.inputs.model_inputs} if run.inputs else set()
     ids = made or taken
     return next(iter(ids)) if len(ids) == 1 else None
+
+
+def _prompts(run: Run) -> str | None:
+    """The versions of the prompts that the run loaded, "qa/2"."""
+    try:
+        linked = bounded_json(run.data.tags.get(_PROMPTS, "[]"))
+        return ", ".join(f"{prompt['name']}/{prompt['version']}" for prompt in linked) or None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def key_of(rule: str) -> tuple[str, str]:

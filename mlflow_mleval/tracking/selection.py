@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
@@ -10,6 +11,7 @@ from mlflow.entities import Run
 from mlflow_mleval.errors import NoRunsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import store
+from mlflow_mleval.tracking.read_run import MODEL, Rule
 
 #: Run ids in one filter.
 _IDS_AT_ONCE = 500
@@ -51,3 +53,26 @@ def filters_of(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
     parts = (ids[i : i + _IDS_AT_ONCE] for i in range(0, len(ids), _IDS_AT_ONCE))
     chosen = [f"attributes.run_id IN ({', '.join(map(repr, part))})" for part in parts]
     return [f"{text} and {filter_string}" for text in chosen] if filter_string.strip() else chosen
+
+
+def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
+    """The rule, knowing the names of LoggedModels where it needs them.
+
+    A run of `mlflow.genai.evaluate` is linked to its model by its metrics alone; one that gave metrics of several has none.
+    """
+    if MODEL not in rule.rules:
+        return rule
+    named: dict[str, str] = {}
+    by_run: dict[str, set[str]] = {}
+    token = None
+    while True:
+        with store.store_errors("read"):
+            page = client.search_logged_models(experiment_ids=list(experiment_ids), page_token=token)
+        for model in page:
+            named[model.model_id] = model.name
+            for metric in model.metrics or ():
+                by_run.setdefault(metric.run_id, set()).add(model.model_id)
+        if not (token := page.token):
+            break
+    alone = {run: named[next(iter(models))] for run, models in by_run.items() if len(models) == 1}
+    return replace(rule, models=alone | named)

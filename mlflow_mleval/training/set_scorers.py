@@ -10,6 +10,7 @@ from mlflow.entities import Feedback
 from mlflow.genai.scorers import Scorer, scorer
 
 from mlflow_mleval.evaluation import evaluate, evaluate_hierarchical
+from mlflow_mleval.measures.at_k import SCORED, parsed
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_lists import read_labels
 from mlflow_mleval.naming import quoted, some
@@ -23,13 +24,14 @@ def scorers(
     labels: Iterable[str] | None = None, hierarchy: Hierarchy | None = None,
     parse: Callable[[Any], Collection[str]] | None = None,
 ) -> list[Scorer]:
-    """Scorers for answers that are sets of labels.
+    """Scorers for answers that are sets of labels, or rankings of them.
 
     Parameters
     ----------
     measures : iterable of str, optional
         Measures of an instance. Default: accuracy (the Jaccard index), precision, recall, f1, subset_accuracy; with a hierarchy
-        also h_precision, h_recall, h_f1, lca_f1, exact_match. Two empty sets count as in `evaluate`.
+        also h_precision, h_recall, h_f1, lca_f1, exact_match. Two empty sets count as in `evaluate`. Of rankings precision_at_K,
+        recall_at_K, ndcg_at_K with any K: the labels best first, or a mapping of label to score.
     expected : str
         The expectation that holds the true labels.
     predicted : str, optional
@@ -44,7 +46,8 @@ def scorers(
     Returns
     -------
     list of Scorer
-        To be passed to `mlflow.genai.evaluate`; one for the flat measures and one for the hierarchical ones. An output that
+        To be passed to `mlflow.genai.evaluate`; one for the flat measures, one for those at k and one for the hierarchical
+        ones. An output that
         holds no labels, or unknown ones, is an error of the scorer for that answer: it has no value then.
 
     Raises
@@ -65,9 +68,11 @@ def scorers(
     if hierarchy is not None:
         node = [hierarchy.nodes[0]]
         tree_names = set(evaluate_hierarchical([node], [node], hierarchy).instances)
-    if unknown := [m for m in wanted if m not in flat_names | tree_names]:
+    ranked_names = {f"{what}_at_{k}" for what, k in parsed(wanted) if what not in SCORED}
+    if unknown := [m for m in wanted if m not in flat_names | tree_names | ranked_names]:
         raise ValueError(
-            f"`measures` must be measures of an instance ({some(sorted(flat_names | tree_names), 30)}), got {some(unknown)}."
+            f"`measures` must be measures of an instance ({some(sorted(flat_names | tree_names), 30)}, precision_at_5, "
+            f"recall_at_5, ndcg_at_5 or other k), got {some(unknown)}."
             + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
         )
     if "hamming_loss" in wanted and known is None:
@@ -81,10 +86,27 @@ def scorers(
             outputs = outputs[predicted]
         return set(map(str, read(expectations[expected]))), set(map(str, read(outputs)))
 
-    def flat_values(true: set[str], found: set[str]) -> Mapping[str, float]:
-        names = known or sorted(true | found) or ["none"]
-        if strangers := (true | found).difference(names):
+    def ranking(outputs: Any, expectations: Mapping[str, Any] | None) -> tuple[set[str], dict[str, float]]:
+        scores = outputs if predicted is None or not isinstance(outputs, Mapping) else outputs[predicted]
+        if not isinstance(scores, Mapping):
+            order = read(scores)
+            if isinstance(order, set | frozenset):
+                raise ValueError("an answer must be a list of labels, best first, or a mapping of label to score, got a set.")
+            scores = {label: -float(place) for place, label in reversed([*enumerate(order, -len(order))])}
+        return sets([], expectations)[0], {str(label): float(score) for label, score in scores.items()}
+
+    def named(labels: set[str]) -> list[str]:
+        names = known or sorted(labels) or ["none"]
+        if strangers := labels.difference(names):
             raise ValueError(f"there is no label {some(map(quoted, sorted(strangers)))} in `labels`.")
+        return names
+
+    def ranked_values(true: set[str], scores: dict[str, float]) -> Mapping[str, float]:
+        asked = [m for m in wanted if m in ranked_names]
+        return evaluate([true], [scores], label_names=named(true | scores.keys()), measures=asked).instances.iloc[0]
+
+    def flat_values(true: set[str], found: set[str]) -> Mapping[str, float]:
+        names = named(true | found)
         rows = [np.array([[name in given for name in names]], dtype=int) for given in (true, found)]
         return evaluate(rows[0], y_pred=rows[1]).instances.iloc[0]
 
@@ -92,15 +114,18 @@ def scorers(
         return evaluate_hierarchical([sorted(true)], [sorted(found)], hierarchy).instances.iloc[0]
 
     made = []
-    for title, names, values in (("mleval", flat_names, flat_values), ("mleval_hierarchical", tree_names, tree_values)):
+    for title, names, values, read_answer in (
+        ("mleval", flat_names, flat_values, sets), ("mleval_at_k", ranked_names, ranked_values, ranking),
+        ("mleval_hierarchical", tree_names, tree_values, sets),
+    ):  # fmt: skip
         if chosen := [m for m in wanted if m in names]:
-            made.append(_scorer(title, chosen, values, sets))
+            made.append(_scorer(title, chosen, values, read_answer))
     return made
 
 
-def _scorer(title: str, chosen: list[str], values: Callable, sets: Callable) -> Scorer:
+def _scorer(title: str, chosen: list[str], values: Callable, read_answer: Callable) -> Scorer:
     def score(outputs: Any, expectations: Any) -> list[Feedback]:
-        found = values(*sets(outputs, expectations))
+        found = values(*read_answer(outputs, expectations))
         return [Feedback(name=m, value=float(found[m])) for m in chosen if np.isfinite(found[m])]
 
     return scorer(score, name=title)
