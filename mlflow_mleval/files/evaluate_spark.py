@@ -197,7 +197,7 @@ def evaluate_spark(
     # Where a part goes depends on the number of its partition alone: of parts placed by their content or in turn, Spark could
     # lose one and count another twice when it repeats a task whose rows come in another order. The number of tasks is Spark's
     # choice, by the size of the parts.
-    merged = parts.hint("rebalance", "number").mapInArrow(_merge_parts, _PART).repartition(1).mapInArrow(_merge_parts, _PART)
+    merged = parts.repartition("number").mapInArrow(_merge_parts, _PART).repartition(1).mapInArrow(_merge_parts, _PART)
     found = merged.collect()
     if not found:
         raise ValueError("`df` must have at least one row, got none. There is nothing to evaluate.")
