@@ -7,7 +7,7 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import published, render, study_of
+from report_cases import render, study_of
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.cli import options as opt
@@ -16,15 +16,14 @@ from mlflow_mleval.study import Study
 
 pytestmark = pytest.mark.browser
 
-#: Sets raw weights (None for a measure that is switched off) as a hand does, and reads the table.
+#: Puts sliders at steps as a hand does (null: the measure is switched off, true: the slider stays), and reads the table.
 SET = """
-const [raw, settle] = arguments, fire = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
+const [steps, settle] = arguments, fire = (e, kind) => e.dispatchEvent(new Event(kind, {bubbles: true}));
 const sliders = [...document.querySelectorAll(".weights input[type=range]")];
 const boxes = [...document.querySelectorAll(".weights input[type=checkbox]")];
 document.querySelector(".weights .moved button").click();
-raw.forEach((w, j) => { if (w === null) boxes[j].click(); });
-raw.forEach((w, j) => { if (typeof w === "number") {
-  Object.assign(sliders[j], {min: 0, max: 99, step: "any", value: w}); fire(sliders[j], "input"); } });
+steps.forEach((step, j) => { if (step === null) boxes[j].click(); });
+steps.forEach((step, j) => { if (typeof step === "number") { sliders[j].value = step; fire(sliders[j], "input"); } });
 if (settle) fire(sliders[0], "change");
 """
 READ = """
@@ -68,6 +67,13 @@ def agrees(shown: list[dict], c: Comparison, settled: bool = True) -> None:
             assert row["ranks"] == [row["method"], *ranks]
 
 
+def options_of(said: dict) -> tuple[dict[str, float], list[str]]:
+    """Weights and measures that are left out, as the command line understands what is there to copy."""
+    given = shlex.split(said["option"].replace("\\\n", ""))
+    chosen = click.Command("rank", params=[opt.fusion[1], opt.measures[1]]).make_context("rank", given).params
+    return {} if chosen["weights"] == "entropy" else chosen["weights"], [*chosen["exclude_measures"]]
+
+
 @pytest.mark.parametrize("options", [
     {}, {"weights": {"a": 1, "b": 2, "c": 5, "d": 1}, "drop_constant": True}, {"weights": "equal", "preference": "usual"},
     {"preference": "level", "drop_constant": True},
@@ -78,21 +84,15 @@ def test_the_page_ranks_as_compare_does(show, options):
     chrome = show(render(c, "html"))
     before = chrome.execute_script(READ)
     agrees(before, c)
-    chrome.execute_script(SET, [True, None, True, None], True)  # only switched off: the weights stay what they are
-    kept = {**options, "weights": {m: w for m, w in options.get("weights", {}).items() if m in "ac"}} if isinstance(
-        options.get("weights"), dict) else options  # fmt: skip
-    agrees(chrome.execute_script(READ), compare(study.select(exclude=["b", "d"]), **kept, next_dataset=False))
-    for _ in range(4):
-        raw = [None if rng.random() < 0.2 else float(f"{w:.4g}") for w in rng.choice([1, 0.1], 4) * rng.integers(1, 6, 4)]
-        raw = raw if any(raw) else [1.0, 1.0, 1.0, 1.0]
-        chrome.execute_script(SET, raw, True)
-        weights = {m: w for m, w in zip("abcd", raw, strict=True) if w is not None}
-        again = compare(study.select(weights), **{**options, "weights": weights}, next_dataset=False)
-        shown, said = chrome.execute_script(READ), chrome.execute_script(SAID)
-        agrees(shown, again)
-        given = shlex.split(said["option"].replace("\\\n", ""))
-        parsed = click.Command("rank", params=[opt.fusion[1], opt.measures[1]]).make_context("rank", given).params
-        assert parsed == {"weights": weights, "exclude_measures": tuple(m for m in "abcd" if m not in weights)}
+    for steps in [[True, None, True, None], [90] * 4, *([None if rng.random() < 0.2 else int(rng.choice([40, 80, 200]))
+                  for _ in range(4)] for _ in range(3))]:  # fmt: skip
+        chrome.execute_script(SET, steps, True)
+        said = chrome.execute_script(SAID)
+        weights, without = options_of(said)
+        assert without == [m for m, step in zip("abcd", steps, strict=True) if step is None]
+        assert (weights == {}) == (steps[0] is True and not isinstance(options.get("weights"), dict))
+        again = compare(study.select(exclude=without), **options | ({"weights": weights} if weights else {}), next_dataset=False)
+        agrees(chrome.execute_script(READ), again)
         assert said["news"].startswith(f"With these weights {again.leader} ({again.ranking['mean_rank'][0]:.2f}) leads")
     chrome.execute_script(SET, [], True)
     assert chrome.execute_script(READ) == before
@@ -115,10 +115,10 @@ def page(show):
 def test_the_decision_axis_points_where_the_weights_lie(page):
     plane = compare(tied(), next_dataset=False).plane
     before = page.execute_script(AXIS)
-    for raw in ([1, 0.1, 0.1, 0.1], [0.1, 0.1, 2, None]):
-        page.execute_script(SET, raw, False)
-        weights = np.array([w or 0 for w in raw]) / sum(w or 0 for w in raw)
-        wanted, found = weights @ plane.measures.to_numpy(), np.array(page.execute_script(AXIS))
+    for steps in ([200, 30, 30, 30], [50, 50, 180, None]):
+        page.execute_script(SET, steps, False)
+        weights = pd.Series(options_of(page.execute_script(SAID))[0])
+        wanted, found = weights @ plane.measures.loc[weights.index].to_numpy(), np.array(page.execute_script(AXIS))
         assert found / np.hypot(*found) == pytest.approx(wanted / np.hypot(*wanted), abs=0.01)
     page.execute_script(SET, [], True)
     assert page.execute_script(AXIS) == before
@@ -152,7 +152,7 @@ def test_the_page_says_what_belongs_to_which_weights_and_how_to_compute_anew(pag
 
 def test_paper_shows_the_weights_of_the_report(page):
     own = page.execute_script(READ)
-    page.execute_script(SET, [1, None, 0.1, 0.1], True)
+    page.execute_script(SET, [150, None, 30, 30], True)
     moved = page.execute_script(READ)
     page.execute_script("dispatchEvent(new Event('beforeprint'))")
     assert page.execute_script(READ)[0]["phi"] == own[0]["phi"] != moved[0]["phi"]
@@ -171,7 +171,7 @@ def test_a_part_that_comes_later_has_its_sliders(page):
            "document.dispatchEvent(new CustomEvent('mleval:fragment', {detail: window.copy}))"  # fmt: skip
     before = page.execute_script(READ)
     page.execute_script(copy)
-    page.execute_script(SET, [1, None, 0.1, 0.1], True)
+    page.execute_script(SET, [150, None, 30, 30], True)
     assert page.execute_script(READ) != before
     page.execute_script(SET, [], True)
     assert page.execute_script(READ) == before
@@ -197,17 +197,21 @@ def test_many_datasets_are_drawn_by_rank(show):
                           for d in range(100) for m in "abcd"])  # fmt: skip
     study = Study.from_frame(frame)
     chrome = show(render(compare(study, next_dataset=False), "html"))
-    again = compare(study, weights={"f1": 3, "recall": 1}, next_dataset=False)
-    chrome.execute_script(SET, [3, 1], True)
+    chrome.execute_script(SET, [180, 100], True)
+    weights = options_of(chrome.execute_script(SAID))[0]
+    again = compare(study, weights=weights, next_dataset=False)
     for row in chrome.execute_script(READ):
         cells = np.array_split(np.sort(again.ranks[row["method"]].to_numpy()), 44)
         assert row["tones"] == pytest.approx([1 - 0.31 * (cell.mean() - 1) for cell in cells], abs=0.006)
 
 
-def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none():
-    measures = tuple(f"x{i}" for i in range(61))
-    many = render(compare(study_of(3, 2, measures=measures), next_dataset=False), "html")
-    assert "cannot be moved on this page" in many and 'class="weights"' not in many
+def test_what_is_too_large_says_so_and_what_cannot_be_weighed_has_none(monkeypatch):
+    two = compare(study_of(3, 2))
+    page, others = render(two, "html"), [render(two, format) for format in ("md", "latex", "table")]
+    assert 'class="weights"' in page and not any("What if" in text for text in others)
+    with monkeypatch.context() as patch:
+        patch.setattr("mlflow_mleval.report.content.sliders.FLOWS", 11)
+        many = render(two, "html")
+    assert "at most 100 methods, 60 measures and 11 net flows, and here are 3, 2 and 12" in many and 'class="weights"' not in many
     for c in (compare(study_of(3, 2, measures=("f1",))), compare(study_of(3, 2), on="f1")):
         assert "cannot be moved" not in render(c, "html") and 'class="weights"' not in render(c, "html")
-    assert "what if" not in render(published(), "md").lower() + render(published(), "latex").lower()

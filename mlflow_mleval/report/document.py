@@ -205,11 +205,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Slider:
-    """The weight of a measure where a reader may move it: its name, which way is better, and the weight it starts at."""
+    """The weight of a measure where a reader may move it: its name, which way is better, and the step it starts at."""
 
     measure: str
     arrow: str
-    start: float
+    step: int
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Sliders:
     title: str
     about: str
     rows: Sequence[Slider]
-    scale: tuple[float, float]  #: the least step, and the largest weight
+    steps: int  #: how many each slider has
     data: Mapping[str, Any]
     depth: int = PAGE
 

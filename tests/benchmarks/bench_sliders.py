@@ -27,7 +27,7 @@ MOVE = """
 const [n, done] = arguments, sliders = [...document.querySelectorAll(".weights input[type=range]")], times = [];
 const once = i => {
   const slider = sliders[i % sliders.length], script = performance.now();
-  slider.value = slider.max * ((i * 7) % 10 + 1) / 10;
+  slider.value = Math.round(slider.max * ((i * 7) % 10 + 1) / 10);
   slider.dispatchEvent(new Event("input", {bubbles: true}));
   const ran = performance.now();
   requestAnimationFrame(() => { const channel = new MessageChannel(); channel.port1.onmessage = () => {

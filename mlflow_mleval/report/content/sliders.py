@@ -1,5 +1,6 @@
 """Weights that a reader moves on a page: what the page needs so that the ranking, its strips and the decision axis follow."""
 
+import math
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +11,12 @@ from mlflow_mleval.analysis.comparison import FUSED, Comparison
 from mlflow_mleval.report.document import Slider, Sliders, Text, name, note, plain
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.numerals import ARROWS
-from mlflow_mleval.report.svg import Scale
 
 #: More net flows (datasets x measures x methods) than this make a page heavy; more measures than this no hand moves.
 FLOWS, MEASURES = 100_000, 60
+#: A slider has so many steps; the weight is the largest one times the square of the way along it, so that small weights can be
+#: told apart and one measure can weigh as much as twice all others together.
+STEPS = 200
 #: The least weight a slider starts at: a command takes positive weights only.
 LEAST = 1e-6
 
@@ -32,9 +35,11 @@ def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
             f"net flows, and here are {len(c.order):,}, {len(measures):,} and {flows.by_measure.net.size:,}."
         )
     starts = _starts(c)
-    ticks = Scale(0, max(2 * max(starts), 3 * sum(starts) / len(starts)), 0, 1).ticks(200)[1:]
-    shown = [Slider(name(m, 24), ARROWS[c.study.directions[m]], start) for m, start in zip(measures, starts, strict=True)]
-    return Sliders("What if the measures weighed otherwise?", _about(c), shown, (ticks[0], ticks[-1]), _data(c))
+    most = float(f"{max(1.5 * max(starts), 2 * (len(starts) - 1) * sum(starts) / len(starts)):.3g}")
+    shown = [Slider(name(m, 24), ARROWS[c.study.directions[m]], max(1, round(STEPS * math.sqrt(start / most))))
+             for m, start in zip(measures, starts, strict=True)]  # fmt: skip
+    data = {**_data(c), "starts": starts, "most": most}
+    return Sliders("What if the measures weighed otherwise?", _about(c), shown, STEPS, data)
 
 
 def _starts(c: Comparison) -> list[float]:

@@ -30,7 +30,10 @@
     const flows = doubles(data.flows), own = doubles(data.weights), alike = own.length === n;
     const sliders = all(block, "input[type=range]"), switches = all(block, "input[type=checkbox]"), shares = all(block, "output");
     const [about, news, again] = [".moved", ".news", ".again"].map(name => block.querySelector(name));
-    const starts = sliders.map(slider => Number(slider.getAttribute("value"))), raw = [...starts], on = starts.map(() => true);
+    const raw = [...data.starts], on = raw.map(() => true);
+    // The square of the way along a slider; three digits, so that the option to copy stays short.
+    const weight = (slider, j) => slider.value === slider.defaultValue ? data.starts[j]
+      : Number((data.most * (slider.value / slider.max) ** 2).toPrecision(3));
     const ranks = Array.from({length: D}, () => new Float64Array(m)), phis = Array.from({length: D}, () => new Float64Array(m));
     const mean = new Float64Array(m), phi = new Float64Array(m);
     let moved = false, places = data.rows, table = null;
@@ -227,15 +230,16 @@
       moved = false;
       raw.forEach((_, j) => {
         on[j] = switches[j].checked = true;
-        sliders[j].value = raw[j] = starts[j];
+        sliders[j].value = sliders[j].defaultValue;
+        raw[j] = data.starts[j];
       });
       follow();
     }
 
     sliders.forEach((slider, j) => {
       slider.addEventListener("input", () => {
-        raw[j] = Number(slider.value);
-        moved = data.by_dataset || raw.some((weight, k) => weight !== starts[k]);
+        raw[j] = weight(slider, j);
+        moved = data.by_dataset || raw.some((weight, k) => weight !== data.starts[k]);
         follow();
       });
       slider.addEventListener("change", settle);
@@ -254,14 +258,15 @@
     let kept = null;
     addEventListener("beforeprint", () => {
       if (!block.isConnected || !changed()) return;
-      kept = {moved, raw: [...raw], on: [...on]};
+      kept = {moved, values: sliders.map(slider => slider.value), on: [...on]};
       back();
     });
     addEventListener("afterprint", () => {
       if (!kept) return;
       moved = kept.moved;
       raw.forEach((_, j) => {
-        sliders[j].value = raw[j] = kept.raw[j];
+        sliders[j].value = kept.values[j];
+        raw[j] = weight(sliders[j], j);
         on[j] = switches[j].checked = kept.on[j];
       });
       kept = null;
