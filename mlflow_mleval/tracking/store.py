@@ -25,7 +25,8 @@ from mlflow_mleval.naming import some
 from mlflow_mleval.redaction import masked, raise_alone
 from mlflow_mleval.tracking import conflicts, filters, tag_packing
 
-PAGE = 1_000
+#: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read once; but they take memory.
+PAGE = 2_500
 #: What was found by which search, while that is remembered.
 _known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar("known", default=None)
 #: How often several pages are read at most, until two times in turn they are the same.

@@ -1,0 +1,138 @@
+"""The page on a server: its first answer against MLflow's own search, the second, and what MLflow feels of 20 readers.
+
+    python tests/benchmarks/bench_page.py [methods] [datasets] [workers]
+
+A real server on SQLite with 2,000 runs x 20 measures. Bounds: the first answer takes at most 1.3 times the search of the same
+runs by MLflow's client plus 2 s, the second at most 300 ms. Then 20 readers ask for answers of their own at once, while MLflow's
+`/health` and a search of 100 runs are asked: their times, alone and beside the readers.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import requests
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+FACTOR, MORE, SECOND, READERS = 1.3, 2.0, 0.3, 20
+
+
+def fill(path: Path, methods: int, datasets: int, measures: list[str]) -> str:
+    """Runs as mleval logs them, put straight into the tables; the experiment's id."""
+    from mlflow import MlflowClient
+
+    from mlflow_mleval.tracking import schema
+
+    experiment_id = MlflowClient(f"sqlite:///{path}").create_experiment("many")
+    rng, at = np.random.default_rng(0), 1_700_000_000_000
+    with sqlite3.connect(path) as connection:
+        put = connection.executemany
+        for d in range(datasets):
+            for m in range(methods):
+                at += 60_000
+                run = f"{at:032x}"
+                row = {
+                    "run_uuid": run, "name": run, "source_type": "LOCAL", "source_name": "", "entry_point_name": "",
+                    "user_id": "me", "status": "FINISHED", "start_time": at, "end_time": at + 5000, "source_version": "",
+                    "lifecycle_stage": "active", "artifact_uri": f"mlflow-artifacts:/{run}", "experiment_id": experiment_id,
+                }  # fmt: skip
+                put(f"INSERT INTO runs ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [[*row.values()]])
+                tags = {schema.TAG_METHOD: f"method {m}", schema.TAG_DATASET: f"dataset {d}", "mlflow.runName": run}
+                put("INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)", [(*item, run) for item in tags.items()])
+                values = np.clip(0.5 + 0.1 * rng.standard_normal(len(measures)) + m / methods / 5, 0, 1)
+                rows = [(key, float(value), at, 0, False, run) for key, value in zip(measures, values, strict=True)]
+                for table in ("metrics", "latest_metrics"):
+                    put(f"INSERT INTO {table} (key, value, timestamp, step, is_nan, run_uuid) VALUES (?, ?, ?, ?, ?, ?)", rows)
+    connection.close()
+    return experiment_id
+
+
+def timed(call):
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def search(url: str, experiment_id: str) -> int:
+    """All runs by MLflow's client, page by page."""
+    from mlflow import MlflowClient
+
+    client, token, n = MlflowClient(url), None, 0
+    while True:
+        page = client.search_runs([experiment_id], page_token=token)
+        n, token = n + len(page), page.token
+        if not token:
+            return n
+
+
+def felt(server, experiment_id: str, seconds: float) -> dict[str, list[float]]:
+    """Milliseconds of MLflow's own requests, asked one after the other for so long."""
+    times, end = {"/health": [], "search of 100 runs": []}, time.monotonic() + seconds
+    asked = {"experiment_ids": [experiment_id], "max_results": 100}
+    while time.monotonic() < end:
+        took, _ = timed(lambda: requests.get(f"{server.url}/health", timeout=60))
+        times["/health"].append(1000 * took)
+        took, _ = timed(lambda: requests.post(f"{server.url}/api/2.0/mlflow/runs/search", json=asked, timeout=60))
+        times["search of 100 runs"].append(1000 * took)
+    return times
+
+
+def main() -> int:
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    from page_servers import page_server
+
+    from mlflow_mleval.measures.registry import MEASURES
+
+    numbers = [int(arg) for arg in sys.argv[1:]]
+    methods, datasets, workers = [*numbers, *(20, 100, 1)[len(numbers) :]]
+    measures = [m.name for m in MEASURES.values() if m.range == (0, 1)][:20]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        from mlflow import MlflowClient
+
+        MlflowClient(f"sqlite:///{folder}/mlflow.db").search_experiments()
+        experiment_id = fill(folder / "mlflow.db", methods, datasets, measures)
+        with page_server(folder, f"sqlite:///{folder}/mlflow.db", "--workers", str(workers)) as server:
+            server.ask("")  # a visit of the page starts the worker
+            searched, n = timed(lambda: search(server.url, experiment_id))
+            searched = min(searched, timed(lambda: search(server.url, experiment_id))[0])
+            selection = f"answer?experiment-id={experiment_id}"
+            first, answer = timed(lambda: server.ask(selection, seconds=300))
+            assert answer.status_code == 200, answer.text
+            second = min(timed(lambda: server.ask(selection))[0] for _ in range(5))
+            bound = FACTOR * searched + MORE
+            print(f"{n:,} runs x {len(measures)} measures, {methods} methods x {datasets} datasets, {workers} workers")
+            print(f"MLflow's own search      {searched:7.2f} s")
+            print(f"first answer             {first:7.2f} s   bound {bound:.2f} s {'' if first <= bound else 'MISSED'}")
+            print(f"second answer            {second:7.3f} s   bound {SECOND:.3f} s {'' if second <= SECOND else 'MISSED'}")
+            alone, stop = felt(server, experiment_id, 5), threading.Event()
+
+            def read(k: int) -> None:
+                while not stop.is_set():
+                    server.ask(f"{selection}&seed={k}", seconds=1)
+
+            readers = [threading.Thread(target=read, args=(k,), daemon=True) for k in range(READERS)]
+            for reader in readers:
+                reader.start()
+            beside = felt(server, experiment_id, 20)
+            stop.set()
+            for reader in readers:
+                reader.join()
+            for what, times in beside.items():
+                before, now = (statistics.median(t) for t in (alone[what], times))
+                worst = sorted(times)[int(0.95 * len(times))]
+                print(f"{what:24} {before:7.1f} ms alone, {now:.1f} ms beside {READERS} readers ({now / before:.1f} times; "
+                      f"95 %: {worst:.0f} ms)")
+    return int(first > bound or second > SECOND)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
