@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -21,6 +22,8 @@ _OF_THE_REQUEST = (
     "asgi.",
 )  # fmt: skip
 WORKSPACE = "HTTP_X_MLFLOW_WORKSPACE"
+#: Headers and variables by which logins and proxies say who it is.
+_PROOF = re.compile("AUTH|COOKIE|EMAIL|IDENTITY|TOKEN|USER|WORKSPACE", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,12 @@ class Caller:
         return self.environ.get(WORKSPACE, "")
 
     @property
+    def proof(self) -> str:
+        """A digest of all that shows who it is."""
+        found = {key: str(value) for key, value in self.environ.items() if _PROOF.search(key) and key != "HTTP_USER_AGENT"}
+        return _digest(f"{key}={found[key]}" for key in sorted(found))
+
+    @property
     def user(self) -> str:
         """The name that the member gave MLflow, if it came with the request."""
         login = Authorization.from_header(self.environ.get("HTTP_AUTHORIZATION"))
@@ -47,11 +56,7 @@ class Caller:
     @property
     def identity(self) -> str:
         """The same for the same member, and telling nothing: a digest of the user's name, or of what proves who it is."""
-        if self.user:
-            parts = ["user", self.user]
-        else:
-            parts = ["proof", *(str(self.environ.get(key, "")) for key in ("HTTP_AUTHORIZATION", "REMOTE_USER", "HTTP_COOKIE"))]
-        return sha256("\0".join(parts).encode()).hexdigest()
+        return _digest(["user", self.user]) if self.user else self.proof
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,10 @@ class Answer:
             return json.loads(self.body)
         except ValueError:
             return {}
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("\0".join(parts).encode()).hexdigest()
 
 
 class Inside:

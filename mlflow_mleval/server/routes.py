@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from functools import wraps
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, NoReturn
 
-from flask import Flask, Response, redirect, request
+from flask import Flask, Response, g, redirect, request
 
 from mlflow_mleval import __version__
+from mlflow_mleval.server.experiment_list import SHOWN, ExperimentList
 from mlflow_mleval.server.in_process import Caller, Inside
 from mlflow_mleval.server.member_rights import forged, is_active, may_read, token_of
 from mlflow_mleval.server.page_content import rendered
@@ -33,8 +33,8 @@ _KINDS = {
 }  # fmt: skip
 #: Files of the report that the page uses, too.
 _OF_REPORTS = ("report.css", "report.js", "weights.js")
-#: Experiments on a page of the list; runs that are counted as new at most.
-SHOWN, NEW = 20, 100
+#: Runs that are counted as new at most; seconds for which a right is believed while a computation is waited for.
+NEW, LATELY = 100, 3.0
 #: Says of which answer a part is: when it was made, in milliseconds.
 MADE = "X-Mleval-Made"
 
@@ -52,7 +52,7 @@ class Page:
 
     def __init__(self, app: Flask, prefix: str) -> None:
         self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
-        self.jobs = PageJobs(self.inside)
+        self.jobs, self.listing, self._lately = PageJobs(self.inside), ExperimentList(self.inside), {}
 
     def routes(self) -> dict[tuple[str, str], Callable[[], Response]]:
         """By path under the prefix and method, what answers."""
@@ -111,18 +111,9 @@ class Page:
         if not answer.ok:
             raise Failure(*_refusal(answer, "the list of experiments"))
         found = answer.json()
-        rows = [self._experiment(e) for e in found.get("experiments", ())]
+        rows = self.listing.rows(self._caller, found.get("experiments", []))
         more, first = found.get("next_page_token", ""), "page-token" not in request.args
         return _html(rendered("experiments.html.j2", experiments=rows, next_token=more, search=wanted, first=first))
-
-    def _experiment(self, found: dict[str, Any]) -> dict[str, Any]:
-        asked = {"experiment_ids": [found["experiment_id"]], "max_results": NEW, "order_by": ["attributes.start_time DESC"]}
-        runs = self.inside.post(self._caller, "/api/2.0/mlflow/runs/search", asked).json()
-        n = len(runs.get("runs", ()))
-        last = max((int(r["info"].get("start_time") or 0) for r in runs.get("runs", ())), default=0)
-        last = max(last, int(found.get("last_update_time") or 0))
-        return {"id": found["experiment_id"], "name": found["name"], "runs": n, "more": bool(runs.get("next_page_token")),
-                "last": datetime.fromtimestamp(last / 1000, timezone.utc) if last else None}  # fmt: skip
 
     def survey(self) -> Response:
         selection = self._readable()
@@ -175,6 +166,7 @@ class Page:
 
     def news(self) -> Response:
         selection = self._readable()
+        self._check(selection)
         since = request.args.get("since", "")
         if not since.isdecimal():
             raise Failure(400, "`since` is a time in milliseconds.", field="since")
@@ -219,15 +211,29 @@ class Page:
         return parsed(request.args.to_dict(flat=False))
 
     def _readable(self) -> PageSelection:
-        """The selection, if the member may read all that it names; MLflow is asked each time."""
+        """The selection, if the member may read all that it names.
+
+        MLflow is asked each time that anything is told but how far a computation is: that is asked for again and again.
+        """
         selection = self._selection()
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field="experiment-id")
+        seen, now = (self._caller.proof, selection.experiment_ids), time.monotonic()
+        g.mleval_checked = False
+        if now - self._lately.get(seen, -LATELY) > LATELY:
+            self._check(selection)
+            self._lately = {key: at for key, at in self._lately.items() if now - at < LATELY} | {seen: now}
+        return selection
+
+    def _check(self, selection: PageSelection) -> None:
+        """Ask MLflow, unless this request did already."""
+        if g.mleval_checked:
+            return
         for experiment_id in selection.experiment_ids:
             if not may_read(self.inside, self._caller, experiment_id):
                 raise Failure(403, f"There is no experiment {experiment_id} that you may read. Choose another, or ask its owner.",
                               field="experiment-id")  # fmt: skip
-        return selection
+        g.mleval_checked = True
 
     def _key(self, selection: PageSelection, what: str) -> str:
         return selection.key(what, self._caller.workspace, self._address, __version__)
@@ -241,6 +247,7 @@ class Page:
         newer = newer or int(request.args.get("newer-than", "") or 0)
         about = self.jobs.folder.about(key)
         if about is not None and about["made"] > newer:
+            self._check(selection)
             return about
         self._ask(key, {"what": what, "given": dict(selection.given)})
 
@@ -249,6 +256,7 @@ class Page:
         where = {"address": self._address, "workspace": self._caller.workspace}
         state = self.jobs.ask(key, self._caller, {**job, **where}, writes)
         if state["state"] == "failed":
+            self._check(self._selection())
             raise Failure(**{name: value for name, value in state.items() if name != "state"})
         raise Failure(202, **state)
 

@@ -82,15 +82,12 @@ class _Routes:
 
 
 def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
-    try:
-        response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
-    except requests.HTTPError as error:
-        if error.response.status_code in (404, 500):  # 500 is what some storages make of a file that is not there
-            return None
-        raise
     target = folder / path
     if not target.resolve().is_relative_to(folder.resolve()):  # anybody may have put it there
         return None
+    if path not in (entry["path"] for entry in _entries(run_id, path.rpartition("/")[0]) if not entry.get("is_dir")):
+        return None  # asked for by itself, what is not there is a failure of the server
+    response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(response.content)
     return target
@@ -98,11 +95,16 @@ def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
 
 def _listed(run_id: str, folder: str = "") -> list[str]:
     """The paths of all files of a run."""
-    asked = {"run_id": run_id} | ({"path": folder} if folder else {})
     paths = []
-    for entry in _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", ()):
+    for entry in _entries(run_id, folder):
         paths += _listed(run_id, entry["path"]) if entry.get("is_dir") else [entry["path"]]
     return paths
+
+
+def _entries(run_id: str, folder: str) -> list[dict[str, Any]]:
+    """What lies in a folder of a run."""
+    asked = {"run_id": run_id} | ({"path": folder} if folder else {})
+    return _ask("GET", "/api/2.0/mlflow/artifacts/list", asked).json().get("files", [])
 
 
 def _ask(method: str, path: str, query: dict[str, str], body: bytes | None = None) -> requests.Response:

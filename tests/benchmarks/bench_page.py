@@ -117,7 +117,8 @@ def main() -> int:
 
             def read(k: int) -> None:
                 while not stop.is_set():
-                    server.ask(f"{selection}&seed={k}", seconds=1)
+                    server.ask(f"{selection}&seed={k}", seconds=0)
+                    stop.wait(1)  # as the page does
 
             readers = [threading.Thread(target=read, args=(k,), daemon=True) for k in range(READERS)]
             for reader in readers:
