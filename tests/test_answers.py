@@ -1,5 +1,8 @@
 """Answers of several methods to the same questions: put side by side by what was asked, and what many of them say."""
 
+import csv
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,12 +11,15 @@ from mlflow_mleval.analysis.answer_comparison import (
     agreement,
     answer_directions,
     answer_ranking,
+    compare_answers,
+    directed,
     most_different,
     questions_needed,
     sampling,
 )
 from mlflow_mleval.analysis.answers import Answers, aligned
 from mlflow_mleval.analysis.folds.hotelling import hotelling
+from mlflow_mleval.analysis.instance_tests import instance_tests
 from mlflow_mleval.analysis.joint_test import joint_test
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
 
@@ -107,6 +113,16 @@ def test_directions_are_declared_except_for_pass_or_fail(found):
     assert answer_directions(found, ["length", "judge"]) == {"exact": "max", "length": "min", "judge": "min"}
 
 
+def test_measures_without_a_direction_can_be_left_out_and_a_known_one_keeps_its_own():
+    loss = made({"hamming_loss": [0, 1], "latency": [3, 4]}, passing=("hamming_loss",))
+    pair = aligned({"a": loss, "b": loss})
+    kept = directed(pair)
+    assert kept.measures == ["hamming_loss"] and "no direction is known: latency" in kept.notes[-1]
+    assert answer_directions(kept) == {"hamming_loss": "min"} and directed(pair, ["latency"]).measures == pair.measures
+    with pytest.raises(MissingResultsError, match="no direction is known for latency"):
+        directed(replace(pair, measures=["latency"]))
+
+
 def test_most_different_instances_come_with_links(found):
     table = most_different(found, "a", "b", answer_directions(found, ["length"]), most=5)
     assert len(table) == 5 and table["difference"].abs().is_monotonic_decreasing
@@ -179,12 +195,58 @@ def test_joint_test_names_dependent_measures_and_handles_none_that_differ():
         joint_test([[np.nan, 1.0]])
 
 
-def test_joint_test_holds_its_level_with_and_without_clusters():
+def rejections(n):
+    """Shares of n simulations without any difference in which joint tests reject: with the clusters there are, and without."""
     rng = np.random.default_rng(6)
     rejected = np.zeros(2)
     units = np.repeat(np.arange(20), 5)
-    for k in range(300):
+    for k in range(n):
         shared = np.repeat(rng.exponential(size=(20, 2)) * rng.choice([-1, 1], size=(20, 1)), 5, axis=0)
         d = shared + 0.3 * rng.normal(size=(100, 2))
         rejected += [joint_test(d, by, n_resamples=199, seed=k).pvalue <= 0.05 for by in (units, None)]
-    assert rejected[0] / 300 <= 0.08 and rejected[1] / 300 > 0.2
+    return rejected / n
+
+
+def test_joint_test_holds_its_level_with_and_without_clusters():
+    with_them, without = rejections(300)
+    assert with_them <= 0.08 and without > 0.2
+
+
+@pytest.mark.slow
+def test_levels_with_clusters_in_many_simulations():
+    """The joint test, and the whole comparison of answers: two scorers, 30 passages of 5 questions, no difference."""
+    with_them, without = rejections(4000)
+    assert with_them <= 0.06 and without > 0.2
+    rng, apart, n = np.random.default_rng(7), np.zeros(2), 2000
+    passages = np.repeat([f"p{k}" for k in range(30)], 5)
+    for k in range(n):
+        hard, answers = rng.random(30), {}
+        for method in "ab":
+            luck = np.repeat(hard + rng.normal(0, 0.3, 30), 5)
+            right = (luck[:, None] + rng.normal(0, 0.1, (150, 2)) > 0.5).astype(float)
+            one = made({"exact": right[:, 0], "judge": right[:, 1]}, passing=("exact", "judge"))
+            answers[method] = replace(one, about=one.about.assign(passage=passages))
+        found = aligned(answers)
+        options = {"maximize": found.measures, "n_resamples": 199, "seed": k}
+        for i, clusters in enumerate((answers["a"].about["passage"], None)):
+            tests = instance_tests(found.tables, found.measures, clusters=clusters, **options)
+            apart[i] += tests.pairs["significant"].any()
+    assert apart[0] / n <= 0.06 and apart[1] / n > 0.2
+
+
+def test_names_and_texts_of_strangers_are_text_in_all_formats():
+    hostile = "<script>alert(1)</script>\x1b[31m\u202e=cmd()|`x`$\\input{y}"
+    keys = [f"=1+{i}" for i in range(20)]
+    rng = np.random.default_rng(8)
+    answers = {}
+    for method in (f"{hostile} 1", "@b"):
+        one = made({hostile: rng.random(20), "=b": rng.random(20)}, keys, notes=(hostile,), digest=f"{method}{hostile}")
+        answers[method] = replace(one, about=one.about.assign(asked=hostile, link=hostile))
+    found = compare_answers(aligned(answers), maximize=[hostile, "=b"], n_resamples=99).report()
+    texts = {format: found.render(format) for format in ("html", "md", "latex", "table", "csv", "json")} | found.files()
+    assert not [name for name, text in texts.items() if "\x1b" in text or "\u202e" in text]
+    assert not [name for name in ("html", "md") if "<script>alert" in texts[name]]
+    assert "\\input{y}" not in texts["latex"] and "<script>alert" in texts["json"]
+    tables = [csv.reader(text.splitlines()) for name, text in texts.items() if name.endswith("csv")]
+    cells = [cell for table in tables for row in table for cell in row]
+    assert "'=b" in cells and not [cell for cell in cells if cell.startswith(("=", "@", "+"))]

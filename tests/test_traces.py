@@ -342,7 +342,7 @@ def instance_tests_of(found):
 
 
 def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
-    _, runs = store
+    client, runs = store
     run_id = runs["prompt3"].info.run_id
     text = evaluated_again("--run", run_id, "--labels", "outputs.topics,expectations", code=1)
     assert "24 of 24 answers without labels that can be read" in text
@@ -353,9 +353,13 @@ def test_labels_stand_in_a_table_too_and_what_holds_none_is_said(store):
     rows["found"][3] = {"no": "list"}
     with mlflow.start_run(run_name="tabled") as run:
         mlflow.log_table(pd.DataFrame(rows), "sets.json")
+        model = client.create_logged_model(run.info.experiment_id, "tagger")
+        mlflow.log_metric("accuracy/mean", 0.5, model_id=model.model_id)  # as mlflow.genai.evaluate links a run to its model
     table = ["--run", run.info.run_id, "--table", "sets.json", "--labels", "found,true"]
     one = json.loads(evaluated_again(*table, "--output", "json"))
     assert one["measures"]["subset_accuracy"] == pytest.approx(29 / 39) and one["n_labels"] == 2
+    measured = {m.key: m.value for m in client.get_logged_model(model.model_id).metrics}
+    assert measured["mleval/subset_accuracy"] == one["measures"]["subset_accuracy"]
     assert "1 of 40 answers are left out, for no labels can be read" in one["warnings"][-1]
     assert "no column 'right'; it has id, found, true" in evaluated_again(*table[:-1], "found,right", code=1)
 

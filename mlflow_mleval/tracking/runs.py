@@ -80,6 +80,8 @@ class Payload:
         What the method was set to. A run keeps those that it has; one that MLflow's own autologging made has them all.
     note : str
         The description of the run's page, where it has none.
+    model_id : str, optional
+        The LoggedModel that the metrics are of. Default: the one that the run made or took.
     """
 
     method: str
@@ -93,6 +95,7 @@ class Payload:
     history: Sequence[Metric] = ()
     params: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    model_id: str | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -399,7 +402,7 @@ def _frame(client: MlflowClient, run_id: str, payload: Payload, ends: bool) -> N
 def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     """Metrics and tags, but the status."""
     run_id = run.info.run_id
-    linked = {"model_id": model_of(run)}
+    linked = {"model_id": payload.model_id or model_of(run)}
     if digest := payload.tags.get(schema.TAG_DATASET_DIGEST):
         linked |= {"dataset_name": payload.dataset[:_MAX_INPUT_NAME], "dataset_digest": digest[:_MAX_INPUT_DIGEST]}
     metrics = payload.metrics(int(run.data.tags[schema.TAG_UPDATED]), **linked)

@@ -56,12 +56,18 @@ def filters_of(filter_string: str, run_ids: Sequence[str] | None) -> list[str]:
 
 
 def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule) -> Rule:
-    """The rule, knowing the names of LoggedModels where it needs them.
-
-    A run of `mlflow.genai.evaluate` is linked to its model by its metrics alone; one that gave metrics of several has none.
-    """
+    """The rule, knowing the names of LoggedModels where it needs them."""
     if MODEL not in rule.rules:
         return rule
+    named, measured = logged_models(client, experiment_ids)
+    return replace(rule, models={run: named[model] for run, model in measured.items()} | named)
+
+
+def logged_models(client: MlflowClient, experiment_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of the LoggedModels by their ids, and their ids by those of the runs that gave metrics of one alone.
+
+    A run of `mlflow.genai.evaluate` is linked to its model in no other way.
+    """
     named: dict[str, str] = {}
     by_run: dict[str, set[str]] = {}
     token = None
@@ -74,5 +80,4 @@ def with_models(client: MlflowClient, experiment_ids: Sequence[str], rule: Rule)
                 by_run.setdefault(metric.run_id, set()).add(model.model_id)
         if not (token := page.token):
             break
-    alone = {run: named[next(iter(models))] for run, models in by_run.items() if len(models) == 1}
-    return replace(rule, models=alone | named)
+    return named, {run: next(iter(models)) for run, models in by_run.items() if len(models) == 1}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.analysis.answers import MOST_LOST
@@ -18,8 +17,8 @@ from mlflow_mleval.measures.label_lists import read_labels
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.tracking.raw_answers import EXPECTATIONS, RawAnswers, read_raw_answers
-from mlflow_mleval.tracking.read_run import Rule
-from mlflow_mleval.tracking.selection import select
+from mlflow_mleval.tracking.read_run import Rule, model_of
+from mlflow_mleval.tracking.selection import logged_models, select
 from mlflow_mleval.tracking.traces import OUTPUTS
 from mlflow_mleval.training.log_evaluation import payload_of
 
@@ -113,6 +112,8 @@ def evaluate_answers(
     labels = sorted({label for pairs in sets.values() for pair in pairs for one in pair for label in one})
     if hierarchy is not None and (strangers := [label for label in labels if label not in hierarchy]):
         raise ValueError(f"`hierarchy` must hold all labels, got none called {some(map(repr, strangers))}. Add them, or `parse`.")
+    with store.store_errors("read"):
+        _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     made = []
     for run in chosen:
         true, found = (list(side) for side in zip(*sets[run.info.run_id], strict=True))
@@ -125,7 +126,9 @@ def evaluate_answers(
         called = {what: chosen_name or Rule(what).find(run, experiment)[0] for what, chosen_name in given.items()}
         about = {MLFLOW_PARENT_RUN_ID: run.info.run_id, schema.TAG_ANSWERS_OF: run.info.run_id,
                  schema.TAG_LABELS: ",".join(filter(None, (predicted, expected, table)))}  # fmt: skip
-        run_id, status = _log(client, run, ev, called, about, experiment_name or experiment)
+        payload = payload_of(ev, **called, log_instances=True, tags=about)
+        payload = replace(payload, model_id=model_of(run) or measured.get(run.info.run_id))
+        run_id, status = _log(client, payload, experiment_name or experiment)
         made.append(EvaluatedAnswers(run.info.run_id, run_id, *called.values(), ev, status, notes[run.info.run_id]))
     return made
 
@@ -153,13 +156,13 @@ def _label_sets(
 
 
 def _log(
-    client: MlflowClient, run: Run, ev: Evaluation, called: dict[str, str], about: dict[str, str], experiment_name: str
+    client: MlflowClient, payload: runs.Payload, experiment_name: str
 ) -> tuple[str, Literal["created", "unchanged", "updated"]]:
     """Log the evaluation in place of one that the same call made before."""
     experiment_id = store.ensure_experiment(client, experiment_name)
-    payload = payload_of(ev, **called, log_instances=True, tags=about)
-    children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{run.info.run_id}'")
-    before = [old for old in children if old.data.tags.get(schema.TAG_LABELS) == about[schema.TAG_LABELS]]
+    source = payload.tags[schema.TAG_ANSWERS_OF]
+    children = store.search(client, [experiment_id], f"tags.`{schema.TAG_ANSWERS_OF}` = '{source}'")
+    before = [old for old in children if old.data.tags.get(schema.TAG_LABELS) == payload.tags[schema.TAG_LABELS]]
     same = [old for old in before if old.data.tags.get(schema.TAG_DIGEST) == payload.digest]
     if same:
         whole = same[0].data.tags.get(schema.TAG_STATUS) == schema.COMPLETE
