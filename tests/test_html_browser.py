@@ -226,6 +226,8 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server):
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
         chrome.find_element("css selector", "nav button[data-to=stability]").click()
         assert chrome.execute_script("return document.getElementById('stability').open")
+        chrome.execute_script("document.querySelector('.weights input[type=checkbox]').click()")
+        assert "Only the ranking and the decision axis follow" in chrome.find_element("css selector", ".weights .moved").text
     finally:
         chrome.switch_to.default_content()
         chrome.get("about:blank")
