@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 import mlflow_mleval as mleval
 from mlflow_mleval.cli import main
+from mlflow_mleval.measures.curve_points import percent_curves
 
 
 def run(*args, code=0):
@@ -52,6 +54,26 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     study = mleval.load_study(experiment_names=["x"])
     assert study.values.loc["d", "BR"].to_dict() == pytest.approx({m: ev.fold_means()[m] for m in study.measures})
     assert len(study.folds) == 10
+
+
+def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
+    y, s, _ = made()
+    edges = tmp_path / "edges.txt"
+    edges.write_text("a b\na c\nc d\n")
+    found = json.loads(run(csv, "--method", "BR", "--dataset", "d", "-n", "x", "-m", "probabilistic", "-m", "hmc", "-m", "ece_7",
+                           "--hierarchy", edges, "--class-costs", "siblings", "--output", "json").stdout)  # fmt: skip
+    assert {"ece_7", "micro_ap", "f_max", "violation_rate"} <= found["measures"].keys()
+    assert found["absent"]["s_min"] == "no `train_labels` were given"
+    whole = mleval.evaluate(y, s, label_names=list("abcd"), measures="probabilistic")
+    steps = {name: client.get_metric_history(found["run_id"], f"mleval.curve/{name}") for name in (
+        "precision_at_recall_percent", "recall_at_false_positive_percent", "share_true_at_score_percent")}  # fmt: skip
+    assert {name: {m.step: m.value for m in values} for name, values in steps.items()} == percent_curves(whole.total)
+    for name, table in (("curves", whole.curves()), ("reliability", whole.reliability())):
+        path = mlflow.artifacts.download_artifacts(run_id=found["run_id"], artifact_path=f"mleval/{name}.parquet")
+        tables = (part.assign(label=part["label"].astype(object).fillna("")) for part in (pd.read_parquet(path), table))
+        stored, table = (part.sort_values(list(part.columns[:4])).reset_index(drop=True) for part in tables)
+        pd.testing.assert_frame_equal(stored, table, check_dtype=False)
+    assert not any("curve" in key for key in mleval.load_study(experiment_names=["x"]).measures)
 
 
 def test_a_given_run_takes_the_result_once(client, csv):

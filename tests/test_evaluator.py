@@ -132,11 +132,12 @@ def test_every_shape_gives_the_evaluation_of_the_arrays(client, shape):
 
 
 def test_options_are_those_of_evaluate_and_log_evaluation(client):
-    config = {"threshold": 0.4, "conventions": "mulan", "method": "logistic", "dataset": "mine", "measures": ["f1", "ranking"],
-              "log_instances": True, "label_names": NAMES}
+    config = {"threshold": 0.4, "conventions": "mulan", "method": "logistic", "dataset": "mine", "log_instances": True,
+              "measures": ["f1", "ranking", "micro_ap"], "label_names": NAMES}  # fmt: skip
     result = evaluate(score, X, config, targets=Y)
-    ev = mleval.evaluate(Y, S, threshold=0.4, conventions="mulan", label_names=NAMES)
-    assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in ("f1", *mleval.measures.registry.SETS["ranking"])}
+    ev = mleval.evaluate(Y, S, threshold=0.4, conventions="mulan", label_names=NAMES, measures="micro_ap")
+    wanted = ("f1", *mleval.measures.registry.SETS["ranking"], "micro_ap")
+    assert result.metrics == {f"mleval/{m}": ev.measures[m] for m in wanted}
     tags = client.get_run(result.run_id).data.tags
     assert tags["mleval.method"] == "logistic" and tags["mleval.dataset"] == "mine" and tags["mleval.conventions"] == "mulan"
     assert "mleval/instances.parquet" in result.artifacts

@@ -93,7 +93,7 @@ def curve_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Hashable
     place = {name: i for i, name in enumerate(own)}
     drawn = [name for name in labels if name in place]
     tables = []
-    for scope, part, of in ((MICRO, counts.pooled(), [None]), (LABEL, chosen(counts, [place[name] for name in drawn]), drawn)):
+    for scope, part, of in ((MICRO, counts.pooled, [None]), (LABEL, chosen(counts, [place[name] for name in drawn]), drawn)):
         found = points(part)
         found.insert(0, "label", np.array([*of, None], object)[found.pop("class").to_numpy(int)])
         found.insert(0, "scope", scope)
@@ -107,11 +107,17 @@ def reliability_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Ha
     if counts is not None and sums.classes is not None:
         whole = sums.classes.confidence
     elif counts is not None and sums.errors is not None:
-        whole = counts.pooled()
+        whole = counts.pooled
     if whole is None:
         return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
     place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
-    tables, of_labels = [], ((LABEL, name, chosen(counts, [place[name]])) for name in labels if name in place)
+    drawn = [name for name in labels if name in place]
+    own, *rest = chosen(counts, [place[name] for name in drawn]).parts[0]
+    start = np.searchsorted(own, np.arange(len(drawn) + 1))
+    tables, of_labels = [], []
+    for name, lo, hi in zip(drawn, start[:-1], start[1:], strict=True):
+        rows = (np.zeros(hi - lo, np.int64), *(column[lo:hi] for column in rest))
+        of_labels.append((LABEL, name, ScoreCounts(1, (rows,), counts.whole.on_grid)))
     for scope, label, part in [(MICRO, None, whole), *of_labels]:
         size, positives, total = part.bins(bins)
         there = size > 0
@@ -128,7 +134,7 @@ def percent_curves(sums: Sums) -> Mapping[str, Mapping[int, float]]:
     counts, found = sums.counts_by_score, {}
     if counts is None:
         return {}
-    whole, steps = counts.pooled(), np.arange(101)
+    whole, steps = counts.pooled, np.arange(101)
     _, _, pos, neg = whole.parts[0]
     if pos.sum():
         found["precision_at_recall_percent"] = precision_at(whole, steps / 100)

@@ -56,7 +56,7 @@ def curve_measures(
     """
     support = counts.positives()
     found, bounds = {}, {}
-    whole = counts.pooled()
+    whole = counts.pooled
     areas = {
         "auroc": (counts.auroc(), whole.auroc()),
         "ap": (counts.average_precision(), whole.average_precision()),

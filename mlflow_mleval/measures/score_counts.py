@@ -105,6 +105,7 @@ class ScoreCounts(ScoreRows):
         on_grid = len(rows[0]) > EXACT
         return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
 
+    @cached_property
     def pooled(self) -> ScoreCounts:
         """The counts of all classes as of one."""
         classes, *rest = self.whole.parts[0]

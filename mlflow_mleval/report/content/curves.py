@@ -32,7 +32,7 @@ class Curves:
     @cached_property
     def whole(self) -> Mapping[str, float]:
         """The areas under the curves of all label cells together."""
-        counts = self.ev.total.counts_by_score.pooled()
+        counts = self.ev.total.counts_by_score.pooled
         return {"average_precision": float(counts.average_precision()[0][0]), "auroc": float(counts.auroc()[0][0])}
 
     @cached_property
