@@ -329,9 +329,9 @@ def left_out(excluded: Iterable[Excluded]) -> list[str]:
 
 
 def _which(kind: str, names: Sequence[str]) -> str:
+    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without the ids of runs
+    if len(bare) < len(names) and len(bare) <= MANY:
+        return f"{count(len(names), kind)} of {some(bare, MANY)}"
     if len(names) > MANY:
         return f"{count(len(names), kind)}, such as {names[0]}"
-    bare = dict.fromkeys(name.rpartition(" (")[0] or name for name in names)  # without the ids of runs
-    if len(bare) < len(names):
-        return f"{count(len(names), kind)} of {some(bare)}"
     return f"{kind}{'s' if len(names) > 1 else ''} {some(names)}"

@@ -483,7 +483,7 @@ def _choice_notes(chosen: Mapping[tuple[str, str], tuple[str, int]], used: Seque
     for metric in sorted({metric for metric, _ in chosen.values()}):
         cells = some((f"{m} on {d} (of {n})" for (d, m), (by, n) in chosen.items() if by == metric), 6)
         also = "" if metric in used else (
-            f" {metric} itself is not compared; measured on the same data as what is, it makes these results optimistic."
+            f" {metric} itself is not compared; if it was measured on the same data as what is, these results are optimistic."
         )
         notes.append(f"The best of several candidates by {metric} was taken: {cells}.{also}")
     return notes
