@@ -134,7 +134,7 @@ class Comparison(Detailed):
         """Whether the deciding test separates the two methods, in either direction."""
         return (a, b) in self.separated or (b, a) in self.separated
 
-    @property
+    @cached_property
     def leaders(self) -> list[str]:
         """The methods with the best mean rank: one, unless they tie."""
         mean = self.ranks.mean()[self.order]
@@ -152,7 +152,7 @@ class Comparison(Detailed):
         """Which test gives the verdict about pairs: "max-t" or what was asked for; "none" where none can be made."""
         return "none" if self.deciding is None else self.deciding.test.asked
 
-    @property
+    @cached_property
     def separated(self) -> list[tuple[str, str]]:
         """The pairs (better, worse) that the deciding test separates at `alpha`, before any other doubt."""
         return [] if self.deciding is None else list(self.deciding.result.significant_pairs)
