@@ -133,9 +133,19 @@ def test_wrong_input_is_named():
             call(table(), -0.1)
         with pytest.raises(ValueError, match="`credible_level` must be at least"):
             call(table(), 0.1, credible_level=0.4)
-        with pytest.raises(ValueError, match="a value in every cell"):
-            call(table().where(lambda t: t < 0.7), 0.1)
+    with pytest.raises(ValueError, match="a value in every cell"):
+        bayesian_t(table().where(lambda t: t < 0.7), 0.1)
     with pytest.raises(ValueError, match="`prior_strength`"):
         bayesian_signed_rank(table(), 0.1, prior_strength=-1)
     with pytest.raises(ValueError, match="`ratio`"):
         bayesian_t(table(), 0.1, ratio=-1)
+
+
+def test_a_pair_goes_by_the_datasets_that_both_have():
+    values = pd.DataFrame(np.random.default_rng(0).normal([0.5, 0, 0], 1, (9, 3)), columns=list("abc"))
+    gaps = values.mask(np.arange(9)[:, None] < [3, 0, 0])
+    found, without = bayesian_signed_rank(gaps, 0.1, n_resamples=500), bayesian_signed_rank(values, 0.1, n_resamples=500)
+    alone = bayesian_signed_rank(values.iloc[3:, :2], 0.1, n_resamples=500)
+    assert found.table["n"].tolist() == [6, 6, 9]
+    pd.testing.assert_frame_equal(found.table.iloc[:1], alone.table)
+    pd.testing.assert_series_equal(found.table.iloc[2], without.table.iloc[2])

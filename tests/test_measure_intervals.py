@@ -2,13 +2,20 @@
 
 from dataclasses import replace
 
+import mlflow
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse, stats
 
 import mlflow_mleval as mleval
-from mlflow_mleval.analysis.measure_intervals import measure_intervals
+from mlflow_mleval.analysis.measure_intervals import measure_intervals, with_clusters
+from mlflow_mleval.evaluation import evaluate
+from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.report.content.run import RunReport, measures
+from mlflow_mleval.report.document import Text
+from mlflow_mleval.tracking import schema
+from mlflow_mleval.training.log_evaluation import log_evaluation
 
 ASKED = ["single_label", "macro_jaccard"]
 
@@ -133,3 +140,44 @@ def test_coverage(size):
 def test_coverage_at_length(size):
     found = coverage(300, size, 1000)
     assert found.min() >= 0.93 - 0.014 and found.max() <= 0.97 + 0.011  # two standard errors of the simulation
+
+
+def clustered_predictions():
+    """Sixty instances of two labels in twelve clusters that are wholly right or wholly wrong."""
+    rng = np.random.default_rng(0)
+    of, true = np.repeat(np.arange(12), 5), rng.random((60, 2)) < 0.5
+    return true, np.where((of % 3 == 0)[:, None], ~true, true), of
+
+
+def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_path):
+    true, pred, of = clustered_predictions()
+    ev = evaluate(true, y_pred=pred)
+    alone, robust = (measure_intervals(ev, clusters=clusters) for clusters in (None, of))
+    assert robust.table.loc["f1", "standard_error"] > 1.5 * alone.table.loc["f1", "standard_error"]
+    own = measure_intervals(with_clusters(ev, of))
+    pd.testing.assert_frame_equal(own.table, robust.table)
+    assert own.n_clusters == 12
+    with pytest.raises(ValueError, match="one value for each of the 60 rows"):
+        with_clusters(ev, of[:5])
+    path = tmp_path / "predictions.csv"
+    columns = {f"true_{k}": true[:, k].astype(int) for k in range(2)} | {f"pred_{k}": pred[:, k].astype(int) for k in range(2)}
+    pd.DataFrame({**columns, "patient": of}).to_csv(path, index=False)
+    read = measure_intervals(evaluate_file(path, cluster="patient")).table
+    np.testing.assert_allclose(read["ci_low"], robust.table["ci_low"].reindex(read.index))
+    with pytest.raises(ValueError, match=r"`cluster` must be a column of 'predictions\.csv', got 'ward'"):
+        evaluate_file(path, cluster="ward")
+
+
+def test_runs_keep_clusters_and_pages_say_what_has_no_interval(tmp_path):
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    true, pred, of = clustered_predictions()
+    ev = evaluate(true, y_pred=pred)
+    run_id = log_evaluation(ev, method="m", dataset="d", clusters=of, log_instances=True)
+    path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path=schema.ARTIFACT_INSTANCES)
+    assert pd.read_parquet(path)["cluster"].tolist() == of.tolist()
+    page = RunReport.of(with_clusters(ev, of), "m", "d")
+    assert page.intervals.n_clusters == 12 and page.intervals.absent
+    section = measures(page)
+    said = " ".join(text for block in section.blocks if isinstance(block, Text) for text in block.paragraphs)
+    assert all(why in said for why in page.intervals.absent.values())
+    assert "by 12 clusters of instances" in " ".join(c.note for c in section.blocks[0].columns if c.note)

@@ -138,6 +138,16 @@ def test_planned_datasets_give_max_t_its_power():
     assert np.mean(hits) == pytest.approx(0.8, abs=0.1)
 
 
+def test_equivalence_goes_by_the_rows_that_both_methods_have():
+    values = table(n=11, m=3)
+    gaps = values.mask(np.arange(11)[:, None] < [4, 0, 0])
+    found = equivalence(gaps, 0.05, correction="none").table
+    alone = equivalence(values.iloc[4:, :2], 0.05, correction="none").table
+    assert found["n"].tolist() == [7, 7, 11] and found["pvalue"][0] == pytest.approx(alone["pvalue"][0])
+    with pytest.raises(ValueError, match="two rows that both methods of a pair have"):
+        equivalence(values.mask(np.arange(11)[:, None] < [10, 0, 0]), 0.05)
+
+
 def test_a_plan_goes_by_the_datasets_that_both_methods_have():
     values = table(n=11, m=3)
     gaps = values.copy()

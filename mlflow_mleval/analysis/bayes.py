@@ -7,7 +7,8 @@ analysis", JMLR 18(77), for both tests; Corani & Benavoli (2015), Machine Learni
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,7 @@ def bayesian_signed_rank(
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets, methods)
-        Values of one measure, larger is better.
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the datasets on which both have one.
     rope : float
         Largest difference that does not matter, in units of the measure: 0.01 is usual for measures in [0, 1]. A sum that
         equals 2r counts as equivalent.
@@ -117,7 +118,7 @@ def bayesian_signed_rank(
     Raises
     ------
     ValueError
-        Empty cells, fewer than two datasets or methods, a negative rope or prior strength.
+        Fewer than two methods, or datasets that both of a pair have; a negative rope or prior strength.
 
     Examples
     --------
@@ -131,7 +132,9 @@ def bayesian_signed_rank(
         raise ValueError(
             f"`prior_strength` must be at least 0 and `n_resamples` at least 1, got {prior_strength!r} and {n_resamples!r}."
         )
-    frame, a, b, difference, noise = pair_differences(table, direction)
+    frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
+    if np.isnan(difference).any():
+        return _pair_by_pair(frame, a, b, rope, direction, prior_strength, credible_level, n_resamples, seed)
     n = len(frame)
     draws = np.random.default_rng(seed).standard_gamma(np.r_[prior_strength, np.ones(n)], size=(n_resamples, n + 1))
     draws /= draws.sum(axis=1, keepdims=True)
@@ -147,6 +150,19 @@ def bayesian_signed_rank(
         _table(frame, a, b, *found, credible_level), "signed-rank", rope, credible_level, frame.columns.tolist(),
         n_resamples=n_resamples, seed=seed, warnings=(*few, *_about(rope)),
     )  # fmt: skip
+
+
+def _pair_by_pair(frame: pd.DataFrame, a: Array, b: Array, *options: Any) -> BayesResult:
+    """`bayesian_signed_rank` where methods lack on datasets: each pair by those that both have."""
+    rope, direction, prior_strength, credible_level, n_resamples, seed = options
+    chosen = {"direction": direction, "prior_strength": prior_strength, "credible_level": credible_level}
+    found = [
+        bayesian_signed_rank(frame.iloc[:, [i, j]].dropna(), rope, **chosen, n_resamples=n_resamples, seed=seed)
+        for i, j in zip(a, b, strict=True)
+    ]
+    table = pd.concat([each.table for each in found], ignore_index=True)
+    said = tuple(dict.fromkeys(text for each in found for text in each.warnings))
+    return replace(found[0], table=table, methods=frame.columns.tolist(), warnings=said)
 
 
 def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:

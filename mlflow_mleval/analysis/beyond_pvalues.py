@@ -103,10 +103,10 @@ def beyond_pvalues(
 ) -> BeyondPvalues:
     """Probabilities of differences that matter, equivalence, and how many datasets or folds it would take.
 
-    `table` and `ranks`, datasets x methods, are what is compared, larger is better, and its ranks; `flows` are what max-T
-    compares (NaN: left out; with `control` only pairs with it), which plans are for; `folds` are by dataset, maybe none. Bayesian
-    decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and plans over
-    folds. A ValueError refuses a rope that is negative or not finite.
+    `table` and `ranks`, datasets x methods, are what is compared, larger is better (NaN: left out of pairs), and its ranks;
+    `flows` are what max-T compares (with `control` only pairs with it), which plans are for; `folds` are by dataset, maybe none.
+    Bayesian decisions need a probability of 1 - `alpha`; `correction` is for the number of pairs, in equivalence tests and plans
+    over folds. A ValueError refuses a rope that is negative or not finite.
     """
     if not 0 <= float(rope) < np.inf:
         raise ValueError(f"`rope` must be zero or positive, in units of what is compared, got {rope!r}.")

@@ -490,7 +490,7 @@ def compare(
     beyond = None
     if rope is not None:
         chosen = {"rope": rope, "alpha": alpha, "correction": correction, "seed": seed, "control": control}
-        beyond = beyond_pvalues(fusion, table, ranks, tested.flows, by_fold, **chosen)
+        beyond = beyond_pvalues(fusion, tested.table, ranks, tested.flows, by_fold, **chosen)
     progress(n, n)
     could_turn = turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure)) if on == FUSED else []
     options = {

@@ -7,7 +7,7 @@ Efron (1982), "The jackknife, the bootstrap and other resampling plans", for the
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,8 @@ _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
 #: Their variance does not follow from first derivatives by counts of labels.
 _FAMILIES = ("curve", "dependence", "probability", "at-k", "hierarchical-threshold")
 _OTHERS = {m.name for m in MEASURES.values() if m.family in _FAMILIES} | {"micro_matthews", "macro_matthews"}
+#: The column of instances that tells which belong together.
+CLUSTER = "cluster"
 #: A label that fewer instances have, or are predicted to have, says too little by itself for an average over labels.
 RARE = 5
 
@@ -60,7 +62,8 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     ev : Evaluation
         With `instances`. Averages over labels need one that `evaluate` made, and not `merge`.
     clusters : array of shape (N,), Series, or the name of a column of ``ev.instances``, optional
-        Instances that belong together, such as the pictures of a patient.
+        Instances that belong together, such as the pictures of a patient. By default the column ``cluster``, if there is one;
+        `with_clusters` makes it.
     alpha : float
         1 - alpha is the confidence of each interval by itself.
 
@@ -78,6 +81,8 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     """
     probability(alpha, "alpha")
     rows, n = ev.instances, ev.total.n
+    if clusters is None and rows is not None and CLUSTER in rows:
+        clusters = CLUSTER
     units = None if clusters is None else _units(ev, clusters)
     n_units = n if units is None else int(units.max()) + 1
     values = pd.Series(ev.measures, dtype=float)
@@ -105,6 +110,15 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
                 error, *_interval(values[m], error, quantile, n_units, *MEASURES[m].range)
             )  # fmt: skip
     return MeasureIntervals(table, absent, n, None if units is None else n_units, alpha)
+
+
+def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
+    """The evaluation with a column ``cluster`` in its instances, by which its intervals, and tests over instances, then go.
+
+    `clusters` has a value for each instance; a Series has their index. A ValueError says what does not fit.
+    """
+    _units(ev, clusters)
+    return replace(ev, instances=ev.instances.assign(**{CLUSTER: np.asarray(clusters)}))
 
 
 def _interval(value: float, error: float, quantile: float, n: int, low: float, high: float) -> tuple[float, float]:

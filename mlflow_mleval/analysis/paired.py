@@ -35,17 +35,21 @@ def pair_differences(
     values = frame.to_numpy() if decimals is None else np.round(frame.to_numpy(), decimals)
     if bad := int(np.isinf(values).sum()):
         raise ValueError(f"`table` must be finite, got {bad} infinite cells. A difference of infinities has no rank.")
-    m = values.shape[1]
-    if control is None:
-        a, b = np.triu_indices(m, 1)
-    else:
-        at = column_of(control, frame)
-        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
+    a, b = pair_positions(frame, control)
     by_method = (-values if direction == "min" else values).T
     noise = NOISE * np.fmax.reduce(np.abs(values), axis=1, initial=0.0)
     difference = by_method[a] - by_method[b]
     difference[np.abs(difference) <= noise] = 0.0
     return frame, a, b, difference, noise
+
+
+def pair_positions(frame: pd.DataFrame, control: Hashable | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the methods of each pair of columns; with a control of every other one and the control."""
+    m = frame.shape[1]
+    if control is None:
+        return np.triu_indices(m, 1)
+    at = column_of(control, frame)
+    return np.delete(np.arange(m), at), np.full(m - 1, at)
 
 
 def moments(difference: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +114,13 @@ def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
     names = pd.Index(names, tupleize_cols=False)
     return {"method_a": names.take(a), "method_b": names.take(b)}
+
+
+def pairs_table(
+    names: Sequence[Hashable], a: np.ndarray, b: np.ndarray, n: np.ndarray, total: np.ndarray, **columns: ArrayLike
+) -> pd.DataFrame:
+    """A table of pairs tested over datasets: method_a, method_b, n (datasets), mean_difference of this total, further columns."""
+    return pd.DataFrame({**named_pairs(names, a, b), "n": n, "mean_difference": total / np.maximum(n, 1), **columns})
 
 
 def pair_matrix(

@@ -75,7 +75,7 @@ def equivalence(
     Parameters
     ----------
     table : array_like or pandas.DataFrame, shape (datasets or folds, methods)
-        Values of one measure, larger is better.
+        Values of one measure, larger is better. NaN where a method has none: a pair goes by the rows on which both have one.
     rope : float
         Largest mean difference that counts as none, in units of the measure; chosen before looking at the data.
     ratio : float, optional
@@ -91,7 +91,7 @@ def equivalence(
     Raises
     ------
     ValueError
-        Empty cells, fewer than two rows or methods, a rope that is not positive, an unknown correction.
+        Fewer than two rows that both methods of a pair have, a rope that is not positive, an unknown correction.
 
     Examples
     --------
@@ -104,8 +104,10 @@ def equivalence(
     ratio = checked_ratio(ratio)
     if not 0 < float(rope) < np.inf:
         raise ValueError(f"`rope` must be positive, in units of the measure, got {rope!r}.")
-    frame, a, b, difference, noise = pair_differences(table, direction)
-    n = len(frame)
+    frame, a, b, difference, noise = pair_differences(table, direction, gaps=True)
+    n = (~np.isnan(difference)).sum(axis=1)
+    if n.min() < 2:
+        raise ValueError("`table` must have two rows that both methods of a pair have. Leave out methods with hardly any result.")
     mean, deviation = moments(difference, noise)
     error = deviation * np.sqrt(variance_factor(n, ratio))
 

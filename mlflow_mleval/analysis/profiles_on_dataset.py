@@ -139,7 +139,7 @@ def on_dataset(
     low, high = np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     for n_folds in sorted({len(f) for f in folds.values()} - {0, 1}):
         which = [i for i, m in enumerate(everyone) if len(folds[m]) == n_folds]
-        of_train = how.ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
+        of_train = how.headline_ratio if how is not None and how.n_folds == n_folds else 1 / (n_folds - 1)
         low[which], high[which] = _bands(np.array([losses[everyone[i]] for i in which]), of_train, alpha, n_resamples, rng)
     index = pd.MultiIndex.from_product([[dataset], everyone, at.tolist()], names=["dataset", "method", "parameter"])
     columns = {"position": np.tile(position, len(everyone)), "loss": mean.ravel(), "low": low.ravel(), "high": high.ravel()}
@@ -235,7 +235,7 @@ def _test(
         folds = [labels[k] for k, has in zip(shared.folds, s.folds, strict=True) if has]
         order = [[profiles.folds[part.dataset, m].index(f) for f in folds] for m in names]
         by_fold = np.array([losses[m][o] for m, o in zip(names, order, strict=True)])
-        scale = np.sqrt(variance_factor(len(folds), s.how.ratio))
+        scale = np.sqrt(variance_factor(len(folds), s.how.headline_ratio))
         along, angles = np.empty((len(i), len(part.at))), np.empty((len(i), len(part.at) - 1))
         step = max(1, BLOCK // (len(part.at) * max(len(part.at), len(folds))))
         for start in range(0, len(i), step):

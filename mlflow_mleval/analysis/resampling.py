@@ -182,7 +182,7 @@ def bootstrap_ranks(
         keep their values.
     ratio : float, optional
         n_test / n_train of a fold; 0: folds are independent. By default what the runs of the study say, else that of one
-        cross-validation, 1 / (R - 1).
+        cross-validation, 1 / (R - 1). It counts twice where folds are repeated or resampled.
     alpha : float
         Intervals of ranks are at 1 - alpha.
     n_resamples, seed : int
@@ -229,10 +229,10 @@ def bootstrap_ranks(
         having = [name for name, has in zip(methods, kept, strict=True) if has]
         runs = runs_of(study.runs, dataset, having)
         how = recorded_protocol(runs, n_folds, ratio=ratio)[0]
-        ratios[dataset] = how.ratio or 0.0
+        ratios[dataset] = how.headline_ratio or 0.0
         assumed += [] if how.known or ratio is not None else [dataset]
         differing += [] if unpaired(runs, having)[0] is None else [dataset]
-        drawn = drawn_folds(rng, n_folds, n_resamples, how.ratio)
+        drawn = drawn_folds(rng, n_folds, n_resamples, how.headline_ratio)
         moved = np.einsum("dr,irj->dij", drawn, by_fold - by_fold.mean(axis=1, keepdims=True))
         moved[:, ~kept] = 0.0
         flows = flows_by_measure(values.to_numpy() + moved, values.index, values.columns, study.minimize, **choices)

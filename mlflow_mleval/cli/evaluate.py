@@ -35,7 +35,7 @@ _HIERARCHICAL = (
 
 
 #: What has no meaning for answers that a run holds.
-_FOR_FILES = ("threshold", "truth", "train_labels", "engine", "master", "run_id")
+_FOR_FILES = ("cluster", "threshold", "truth", "train_labels", "engine", "master", "run_id")
 
 
 @click.command(cls=Command, params=[
@@ -52,6 +52,9 @@ _FOR_FILES = ("threshold", "truth", "train_labels", "engine", "master", "run_id"
            help="The labels of the training instances, as in --truth; adds propensity-scored measures."),
     Option("Evaluation", "-m", "--measure", "measures", multiple=True, metavar="NAME",
            help="Compute this measure or set, too: precision_at_10, probabilistic and others. See 'mleval measures'."),
+    Option("Evaluation", "--cluster", metavar="COLUMN",
+           help="The column of FILE that says which instances belong together, such as pictures of a patient: intervals of the "
+           "measures allow for it."),
     Option("Hierarchy", "--hierarchy", type=_FILE, metavar="EDGES",
            help="Add the hierarchical measures. Lines of 'parent child', or CSV with the columns parent, child and optionally "
            "weight."),
@@ -137,9 +140,9 @@ def evaluate(
     if lacking := [flag for flag, value in (("--method", method), ("--dataset", dataset)) if value is None]:
         raise click.UsageError(f"Missing option '{lacking[0]}'.")
     if engine == "spark":
-        if apart := [name for name in ("truth", "train_labels") if name in given]:
+        if apart := [name for name in ("truth", "train_labels", "cluster") if name in given]:
             flag = apart[0].replace("_", "-")
-            raise click.UsageError(f"--{flag} must be left out with --engine spark, which reads parquet alone.")
+            raise click.UsageError(f"--{flag} must be left out with --engine spark, which lacks it.")
         ev, ignored = evaluate_with_spark(file, master=master, progress=sys.stderr.isatty() and not quiet, **given)
     elif master is not None:
         raise click.UsageError("--master must go with --engine spark.")
@@ -151,6 +154,7 @@ def evaluate(
         raise click.UsageError(f"--threshold: {file!r} has predictions, which need none. Leave it out.")
     say("logging …", quiet)
     run = log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
+    ignored = [name for name in ignored if name != choices["cluster"]]
     notes = [f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"] if ignored else []
     shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
     write(shown.render(chosen, width()), filename, quiet)

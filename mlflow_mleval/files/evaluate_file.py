@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
+from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
@@ -25,7 +27,8 @@ from mlflow_mleval.validation import groups
 def evaluate_file(
     path: str | Path, *, truth: str | Path | None = None, hierarchy: str | Path | Hierarchy | None = None,
     threshold: float = 0.5, conventions: str = "sklearn", progress: Callable[[int, int], None] = lambda done, total: None,
-    measures: Sequence[str] | None = None, train_labels: str | Path | None = None, **hierarchy_options: Any,
+    measures: Sequence[str] | None = None, train_labels: str | Path | None = None, cluster: str | None = None,
+    **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
@@ -33,7 +36,8 @@ def evaluate_file(
     `truth`, a sparse matrix of scores, and `truth` one of labels, see `mlflow_mleval.files.sparse_predictions.read_matrix`; with
     `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which leave `threshold` and
     `conventions` alone. The hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child and
-    maybe weight. `train_labels` is a file of labels as `truth`, for propensities. Further options are those of
+    maybe weight. `train_labels` is a file of labels as `truth`, for propensities. `cluster` is a column of a CSV or
+    parquet file that tells which instances belong together. Further options are those of
     `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The Evaluation has `instances` where
     the file is read in one block; its `split` takes the rows of the file for the instances in their order.
     """
@@ -63,7 +67,20 @@ def evaluate_file(
         whole = found if whole is None else merge([whole, found])
         if "folds" in batch:
             _add_rows(tested, batch["folds"], start, whole.total.n)
+    if cluster is not None:
+        whole = with_clusters(whole, _column(path, cluster))
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums)) if tested else whole
+
+
+def _column(path: str | Path, name: str) -> pd.Series:
+    """One column of a CSV or parquet file."""
+    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(Path(path).suffix)
+    if read is None:
+        raise ValueError(f"`cluster` must go with a CSV or parquet file, got {Path(path).name!r}.")
+    try:
+        return read(path, **{"usecols" if read is pd.read_csv else "columns": [name]})[name]
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"`cluster` must be a column of {Path(path).name!r}, got {name!r}.") from error
 
 
 def _add_rows(tested: dict[Hashable, list[Any]], folds: Any, start: int, end: int) -> None:

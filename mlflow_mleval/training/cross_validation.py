@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import model_selection
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import _safe_indexing, get_tags
 
+from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.class_vectors import classes_of, is_vector
@@ -46,6 +48,7 @@ def cross_validate(
     run_id: str | None = None,
     experiment_name: str | None = None,
     log_instances: bool = False,
+    clusters: ArrayLike | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
     """Cross-validate a classifier of label sets, or of one label: every measure on every fold, in one run.
@@ -74,6 +77,8 @@ def cross_validate(
         Whether the evaluation is written to a run: that of `run_id`, else the active one, else a new one.
     run_id, experiment_name, log_instances
         As in `log_evaluation`; a table of instances lets methods be compared instance by instance.
+    clusters : array of shape (N,), optional
+        Rows of `X` that belong together, as in `log_evaluation`; by default `groups`, if given.
 
     Returns
     -------
@@ -120,6 +125,8 @@ def cross_validate(
         predictions, Y, splits, fit_times, label_names=label_names, hierarchy=hierarchy, conventions=conventions,
         **hierarchy_options,
     )  # fmt: skip
+    if (together := groups if clusters is None else clusters) is not None:
+        ev = with_clusters(ev, np.asarray(together)[ev.instances.index])
     if log:
         payload = payload_of(ev, method=method, dataset=dataset, log_instances=log_instances, **split_facts(Y, splits))
         payload = replace(payload, params=params_of(estimator))

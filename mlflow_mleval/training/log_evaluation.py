@@ -8,7 +8,9 @@ from typing import Any
 
 import mlflow
 import numpy as np
+from numpy.typing import ArrayLike
 
+from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import digests
 from mlflow_mleval.measures.class_vectors import class_matrix
@@ -37,6 +39,7 @@ def log_evaluation(
     hierarchy: Hierarchy | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
+    clusters: ArrayLike | None = None,
     selected_among: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> str:
@@ -77,6 +80,9 @@ def log_evaluation(
         Measures or sets of measures to log as metrics, as far as the evaluation has them; by default all.
     log_instances : bool
         Also write a table with one row per instance.
+    clusters : array of shape (N,), optional
+        Instances that belong together, such as questions on one passage: intervals of the measures allow for it, and the table of
+        instances has it as the column ``cluster``.
     selected_among : int, optional
         Number of candidates from which a search chose this method on these very folds; its values are optimistic then.
     tags : mapping of str to str, optional
@@ -105,7 +111,8 @@ def log_evaluation(
     if step is not None:
         late = {
             "experiment_name": experiment_name, "y_true": y_true, "test_indices": test_indices, "n_train": n_train,
-            "hierarchy": hierarchy, "log_instances": log_instances or None, "selected_among": selected_among, "tags": tags,
+            "hierarchy": hierarchy, "log_instances": log_instances or None, "clusters": clusters,
+            "selected_among": selected_among, "tags": tags,
         }  # fmt: skip
         return _log_step(ev, step, run_id, measures, [name for name, value in late.items() if value is not None])
     for name, given in (("method", method), ("dataset", dataset)):
@@ -114,7 +121,7 @@ def log_evaluation(
     payload = payload_of(
         ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name, y_true=y_true,
         test_indices=test_indices, n_train=n_train, hierarchy=hierarchy, measures=measures, log_instances=log_instances,
-        selected_among=selected_among, tags=tags,
+        clusters=clusters, selected_among=selected_among, tags=tags,
     )  # fmt: skip
     where = runs.target(run_id) if experiment_name is None else None
     epochs = _epochs.pop((mlflow.get_tracking_uri(), where), None)
@@ -163,6 +170,7 @@ def payload_of(
     hierarchy: Hierarchy | None = None,
     measures: Iterable[str] | None = None,
     log_instances: bool = False,
+    clusters: ArrayLike | None = None,
     selected_among: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> runs.Payload:
@@ -173,6 +181,8 @@ def payload_of(
         raise ValueError("`log_instances` must be False here, got True: the evaluation kept no instances. Evaluate with them.")
     if hierarchy is not None:
         ev = _with_hierarchy(ev, hierarchy)
+    if clusters is not None:
+        ev = with_clusters(ev, clusters)
     trained = _fold_values(n_train, "n_train", ev)
     if wrong := [n for n in trained.values() if not isinstance(n, (int, np.integer)) or n < 1]:
         raise ValueError(f"`n_train` must hold numbers of instances, got {wrong[0]!r}. Count the rows that were fitted.")

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mlflow_mleval.analysis.paired import NOISE, decided, named_pairs
+from mlflow_mleval.analysis.paired import NOISE, decided, pair_positions, pairs_table
 from mlflow_mleval.analysis.posthoc.description import FLOWS, PairsTested, Posthoc, Tested
-from mlflow_mleval.analysis.ranks import column_of, incomplete_table
+from mlflow_mleval.analysis.ranks import incomplete_table
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import probability
 
@@ -115,11 +115,7 @@ def betting(
     frame = incomplete_table(values, "values")
     by_method = frame.to_numpy().T
     m, n = by_method.shape
-    if control is None:
-        a, b = np.triu_indices(m, 1)
-    else:
-        at = column_of(control, frame)
-        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
+    a, b = pair_positions(frame, control)
     ends = np.empty((len(a), 2))
     total, common = np.empty(len(a)), np.empty(len(a), dtype=int)
     for row, (first, second) in enumerate(zip(a, b, strict=True)):
@@ -128,10 +124,8 @@ def betting(
         ends[row] = path[-1], path.max()
         total[row], common[row] = np.nansum(d), (~np.isnan(d)).sum()
     capital, largest = np.exp(np.minimum(ends, 700)).T
-    table = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": total / np.maximum(common, 1), "capital": capital,
-        "statistic": largest, **decided(np.minimum(1.0, 1 / largest), alpha),
-    })  # fmt: skip
+    found = {"capital": capital, "statistic": largest, **decided(np.minimum(1.0, 1 / largest), alpha)}
+    table = pairs_table(frame.columns, a, b, common, total, **found)
     return BettingResult(
         table=table, alpha=alpha, n_datasets=n, n_methods=m, n_comparisons=len(a), control=control,
         methods=frame.columns.tolist(), bound=bound, order=frame.index.tolist(),

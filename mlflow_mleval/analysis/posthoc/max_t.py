@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.analysis.paired import NOISE, named_pairs, sign_changes
+from mlflow_mleval.analysis.paired import NOISE, pair_positions, pairs_table, sign_changes
 from mlflow_mleval.analysis.posthoc.description import PairsTested, Posthoc, Tested
-from mlflow_mleval.analysis.ranks import column_of, incomplete_table
+from mlflow_mleval.analysis.ranks import incomplete_table
 from mlflow_mleval.naming import count
 from mlflow_mleval.validation import at_least_one, probability
 
@@ -120,11 +120,7 @@ def max_t(
     if bad := int(np.isinf(by_method).sum()):
         raise ValueError(f"`values` must be finite, got {bad} infinite cells. A difference of infinities has no sign.")
     m, n = by_method.shape
-    if control is None:
-        a, b = np.triu_indices(m, 1)
-    else:
-        at = column_of(control, frame)
-        a, b = np.delete(np.arange(m), at), np.full(m - 1, at)
+    a, b = pair_positions(frame, control)
     noise = NOISE * np.nan_to_num(np.abs(by_method)).max(axis=0)
 
     def differences(at: np.ndarray) -> np.ndarray:
@@ -134,11 +130,8 @@ def max_t(
     found = sign_flips(differences, len(a), n, n_resamples, seed)
     there = ~np.isnan(by_method)
     common = np.concatenate([(there[a[at]] & there[b[at]]).sum(axis=1) for at in _blocks(len(a))])
-    table = pd.DataFrame({
-        **named_pairs(frame.columns, a, b), "n": common, "mean_difference": found.total / np.maximum(common, 1),
-        "statistic": found.statistic, "pvalue": found.own, "pvalue_corrected": found.pvalue,
-        "significant": found.pvalue <= alpha,
-    })  # fmt: skip
+    tests = {"statistic": found.statistic, "pvalue": found.own, "pvalue_corrected": found.pvalue}
+    table = pairs_table(frame.columns, a, b, common, found.total, **tests, significant=found.pvalue <= alpha)
     return MaxTResult(
         table=table, alpha=alpha, n_datasets=n, n_methods=m, n_comparisons=len(a), control=control,
         methods=frame.columns.tolist(), exact=found.exact, n_resamples=found.changes, seed=None if found.exact else seed,
@@ -157,12 +150,7 @@ def level_of_a_pair(flows: pd.DataFrame, alpha: float = 0.05, control: Hashable 
     True
     """
     values = flows.to_numpy()
-    m = values.shape[1]
-    a, b = np.triu_indices(m, 1)
-    if control is not None:
-        at = flows.columns.get_loc(control)
-        kept = (a == at) | (b == at)
-        a, b = a[kept], b[kept]
+    a, b = pair_positions(flows, control)
     if len(a) == 1 or len(a) > MANY:
         return alpha / len(a)
     d = np.nan_to_num(values[:, a] - values[:, b])

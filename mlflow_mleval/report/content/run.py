@@ -355,11 +355,24 @@ def measures(report: RunReport) -> Section:
             Column("all instances", whole, keep=1),
         ]
     if any(interval):
-        note = "ci: 95% interval of the value over all instances, for other instances like these and the models as they are."
+        together = f", by {count(n, 'cluster')} of instances" if (n := report.intervals.n_clusters) else ""
+        note = f"ci: 95% interval of the value over all instances{together}, for others like these and the models as they are."
         columns.insert(2 if folds is None else len(columns), Column("ci", interval, keep=4 if folds is None else 1, note=note))
     columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
     shown = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
-    return Section("measures", "Measures", [shown], hint=f"{len(table)} of them, with directions")
+    lacking = [Text(text, "note", depth=PAGE)] if (text := _without_interval(report)) else []
+    return Section("measures", "Measures", [shown, *lacking], hint=f"{len(table)} of them, with directions")
+
+
+def _without_interval(report: RunReport) -> list[str]:
+    """Which measures have no interval, by reason."""
+    absent = {m: why for m, why in report.intervals.absent.items() if m in report.measures.index}
+    reasons: dict[str, list[str]] = {}
+    for m, why in absent.items():
+        reasons.setdefault(why, []).append(m)
+    if len(reasons) == 1 and len(absent) == len(report.measures):
+        return [f"No measure has an interval: {next(iter(reasons))}."]
+    return [f"No interval for {listed(ms, 8)}: {why}." for why, ms in reasons.items()]
 
 
 def _labels(report: RunReport) -> Section | None:
