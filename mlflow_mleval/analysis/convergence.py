@@ -24,8 +24,7 @@ def rhat(draws: ArrayLike) -> Array:
     (True, True)
     """
     x = _split(np.asarray(draws, dtype=float))
-    folded = np.abs(x - np.median(x, axis=(-2, -1), keepdims=True))
-    return np.maximum(_rhat(_normal_ranks(x)), _rhat(_normal_ranks(folded)))
+    return _rhat_by_ranks(x, _normal_ranks(x))
 
 
 def effective_sample_size(draws: ArrayLike) -> Array:
@@ -37,8 +36,24 @@ def effective_sample_size(draws: ArrayLike) -> Array:
     (True, True)
     """
     x = _split(np.asarray(draws, dtype=float))
+    return _size_by_ranks(x, _normal_ranks(x))
+
+
+def rhat_and_size(draws: ArrayLike) -> tuple[Array, Array]:
+    """`rhat` and `effective_sample_size` of the same draws, which are ranked once."""
+    x = _split(np.asarray(draws, dtype=float))
+    ranks = _normal_ranks(x)
+    return _rhat_by_ranks(x, ranks), _size_by_ranks(x, ranks)
+
+
+def _rhat_by_ranks(x: Array, ranks: Array) -> Array:
+    folded = np.abs(x - np.median(x, axis=(-2, -1), keepdims=True))
+    return np.maximum(_rhat(ranks), _rhat(_normal_ranks(folded)))
+
+
+def _size_by_ranks(x: Array, ranks: Array) -> Array:
     ends = np.quantile(x, [0.05, 0.95], axis=(-2, -1))[..., None, None]
-    return np.minimum(_size(_normal_ranks(x)), np.minimum(*(_size((x <= end).astype(float)) for end in ends)))
+    return np.minimum(_size(ranks), np.minimum(*(_size((x <= end).astype(float)) for end in ends)))
 
 
 def _split(x: Array) -> Array:
@@ -72,7 +87,8 @@ def _size(x: Array) -> Array:
     chains, n = x.shape[-2:]
     centred = x - x.mean(axis=-1, keepdims=True)
     spectrum = fft.rfft(centred, fft.next_fast_len(2 * n), axis=-1)
-    covariance = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n), axis=-1)[..., :n].mean(axis=-2) / n
+    power = (np.abs(spectrum) ** 2).mean(axis=-2)  # one transform back serves all chains
+    covariance = fft.irfft(power, fft.next_fast_len(2 * n), axis=-1)[..., :n] / n
     within, whole = _spread(x)
     varies = whole > 0
     whole = np.where(varies, whole, 1.0)[..., None]

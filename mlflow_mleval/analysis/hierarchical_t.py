@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from mlflow_mleval.analysis.convergence import ENOUGH, RHAT, effective_sample_size, rhat
+from mlflow_mleval.analysis.convergence import ENOUGH, RHAT, rhat_and_size
 from mlflow_mleval.analysis.paired import NOISE
 from mlflow_mleval.naming import count, some
 from mlflow_mleval.validation import at_least_one, probability
@@ -366,7 +366,7 @@ def _summary(
     ends = [(1 - level) / 2, (1 + level) / 2]
     drawn = np.concatenate([means, np.stack([centre, among, freedom], axis=1)], axis=1)
     used = np.pad(data.n > 0, ((0, 0), (0, 3)), constant_values=True)
-    mixed, sizes = np.where(used, rhat(drawn), 1.0), np.where(used, effective_sample_size(drawn), np.inf)
+    mixed, sizes = (np.where(used, x, none) for x, none in zip(rhat_and_size(drawn), (1.0, np.inf), strict=True))
     low, high = np.quantile(flat[0], ends, axis=1)
     table = {
         **{f"p_{outcome}": mass.mean(axis=1) for outcome, mass in zip(OUTCOMES, masses, strict=True)},
@@ -437,20 +437,20 @@ class _Chains:
     def _scale_and_means(self) -> None:
         """sigma_0 with mu_0 and mu_i integrated out; then these. nu moves along, and the weights by its distribution."""
         rng, logs = self.rng, np.log(self.weight)
-        state = [self.among, self.freedom, logs, *self._without_means(self.among, self.freedom, logs)]
+        state = [self.among, self.freedom, logs, *self._without_means(self.among, self.freedom, logs), *_log_gamma(self.freedom)]
         for step in self._steps((1, 0), (1, 1)):
             among, freedom = state[0] + step[0], state[1] + step[1]
             inside = self._inside(among, freedom)
             freedom = np.where(inside, freedom, state[1])
-            (middle, spread), (its_middle, its_spread) = _log_gamma(state[1]), _log_gamma(freedom)
-            times = its_spread / spread
-            logs = (state[2] - middle[..., None]) * times[..., None] + its_middle[..., None]
-            asked = [among, freedom, logs, *self._without_means(among, freedom, logs)]
+            middle, spread = _log_gamma(freedom)
+            times = spread / state[7]
+            logs = (state[2] - state[6][..., None]) * times[..., None] + middle[..., None]
+            asked = [among, freedom, logs, *self._without_means(among, freedom, logs), middle, spread]
             gain = asked[3] - state[3] + self.shape[2] * np.log(times)
             taken = inside & (np.log(rng.random(self.each)) < gain)
             of_each = {2: taken, 3: taken[..., None]}
             state = [np.where(of_each[old.ndim], new, old) for new, old in zip(asked, state, strict=True)]
-        self.among, self.freedom, logs, _, centre, error = state
+        self.among, self.freedom, logs, _, centre, error, *_ = state
         self.weight = np.exp(logs)
         low, high = self._within_bound(centre, error)
         z = special.ndtri(low + rng.random(self.each) * (high - low))
