@@ -7,10 +7,11 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import render, study_of
+from report_cases import NASTY, nasty, render, study_of
 
 from mlflow_mleval.analysis.comparison import Comparison, compare
 from mlflow_mleval.cli import options as opt
+from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.numerals import fixed
 from mlflow_mleval.study import Study
 
@@ -189,6 +190,14 @@ def test_they_work_in_the_sandbox_of_mlflow(show):
     finally:
         chrome.switch_to.default_content()
     assert chrome.get_log("browser") == []
+
+
+def test_a_name_that_no_command_can_hold_is_not_put_into_one(show):
+    c = nasty(next_dataset=False)
+    chrome = show(render(c, "html"))
+    chrome.execute_script(SET, [None, 150, 90], True)
+    said, shown = chrome.execute_script(SAID), chrome.execute_script(READ)
+    assert said["moved"] and said["option"] == "" and {row["method"] for row in shown} == {*map(terminal, NASTY)}
 
 
 def test_many_datasets_are_drawn_by_rank(show):

@@ -39,7 +39,7 @@ def sliders(c: Comparison, rows: int) -> Sliders | Text | None:
     shown = [Slider(name(m, 24), ARROWS[c.study.directions[m]], max(1, round(STEPS * math.sqrt(start / most))))
              for m, start in zip(measures, starts, strict=True)]  # fmt: skip
     data = {**_data(c), "starts": starts, "most": most}
-    return Sliders("What if the measures weighed otherwise?", _about(c), shown, STEPS, data)
+    return Sliders("What if the measures had other weights?", _about(c), shown, STEPS, data)
 
 
 def _starts(c: Comparison) -> list[float]:
