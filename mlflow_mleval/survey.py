@@ -48,7 +48,7 @@ class Way:
     ----------
     what : str
         What it does, or on what condition it is right.
-    command : {"rank", "runs"}
+    command : {"rank", "runs", "compare"}
         The command of mleval.
     options : mapping of str to Any
         Its arguments by their names in Python, as `load_study` takes them.

@@ -289,6 +289,11 @@ def test_a_report_has_a_section_on_answers(store, monkeypatch):
     assert "qa was not compared: its runs hold 48 answers, and no more than 24 are read here" in " ".join(few.split())
 
 
+def test_a_survey_names_the_comparison_answer_by_answer(store):
+    shown = CliRunner().invoke(main, ["runs", "-n", "qa"]).stdout
+    assert "# who answers better, answer by answer\nmleval compare -n qa --over instances\n" in shown
+
+
 def test_answers_of_a_selection_with_a_table_of_its_own(store):
     args = ["-n", "qa", "--table", "scored.json", "--instance-by", "id", "-m", "score", "--min", "score"]
     assert "cannot be read: it is not there" in compare(*args, code=1)

@@ -94,7 +94,7 @@ def load_answers(
     client = store.connect()
     chosen, names = select(client, experiment_ids, experiment_names, run_ids, filter_string)
     method_rule = with_models(client, list(names), method_rule)
-    holding = [run for run in chosen if table is not None or _holds_answers(run)]
+    holding = [run for run in chosen if table is not None or holds_answers(run)]
     if not holding:
         raise NoRunsError(
             f"none of the {len(chosen):,} selected runs holds answers: traces of mlflow.genai.evaluate, {EVALUATED}, or imported "
@@ -145,7 +145,7 @@ def any_answers(
     """Whether the selection holds runs of other evaluators; the same errors as `load_answers`."""
     client = store.connect()
     chosen, _ = select(client, experiment_ids, experiment_names, run_ids, filter_string)
-    return any(map(_holds_answers, chosen))
+    return any(map(holds_answers, chosen))
 
 
 @dataclass
@@ -221,6 +221,6 @@ def _chosen(found: Aligned, measures: Sequence[str] | None) -> Aligned:
     return replace(found, measures=[*measures], passing=[m for m in found.passing if m in measures])
 
 
-def _holds_answers(run: Run) -> bool:
+def holds_answers(run: Run) -> bool:
     """Whether the run holds traces, imported answers, or the table of `mlflow.models.evaluate`."""
     return is_evaluated(run) or holds_imported(run) or EVALUATED in run.data.tags.get("mlflow.loggedArtifacts", "")

@@ -20,6 +20,7 @@ from mlflow_mleval.study import Study
 from mlflow_mleval.survey import Candidate, Survey, Way
 from mlflow_mleval.tracking import query, schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule
+from mlflow_mleval.tracking.read_answers import holds_answers
 from mlflow_mleval.tracking.read_run import Rule, is_ours
 from mlflow_mleval.tracking.repeats import is_seed
 from mlflow_mleval.tracking.searches import searched, trial_params
@@ -80,7 +81,15 @@ def take_stock(
             study, error = _tried(options)
         taken = replace(survey(runs, names, options), source=source)
         problem = "" if error is None else error.text if isinstance(error, CandidatesError) else str(error)
-        return study, _with_ways(replace(taken, problem=_nothing(runs, options) or problem), options)
+        taken = _with_ways(replace(taken, problem=_nothing(runs, options) or problem), options)
+        if sum(map(holds_answers, runs)) > 1:
+            where = {key: options[key] for key in _WHERE if key in options}
+            taken = replace(taken, ways=(Way("who answers better, answer by answer", "compare", where | _BY_ANSWER), *taken.ways))
+        return study, taken
+
+
+#: Options of a selection that `load_answers` takes, and how its answers are compared.
+_WHERE, _BY_ANSWER = ("experiment_ids", "experiment_names", "run_ids", "filter_string"), {"over": "instances"}
 
 
 def survey(runs: Sequence[Run], experiments: Mapping[str, str], options: Mapping[str, Any] | None = None) -> Survey:
