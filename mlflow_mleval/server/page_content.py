@@ -21,7 +21,7 @@ from mlflow_mleval import __version__
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError, StoreError
 from mlflow_mleval.redaction import redacted
 from mlflow_mleval.server.answer_cache import CacheFolder
-from mlflow_mleval.server.page_selection import PageSelection, field_of, in_words, parsed
+from mlflow_mleval.server.page_selection import PageSelection, field_of, in_fields, in_words, parsed
 
 Tell = Callable[..., None]
 #: Seconds between two lines of progress.
@@ -88,9 +88,9 @@ def failure(error: Exception, job: dict[str, Any]) -> dict[str, Any]:
     elif not isinstance(error, MlevalError):
         traceback.print_exc(file=sys.stderr)
         status, text = 500, "Something went wrong that nobody foresaw. The server's log says what."
-    chosen = parsed(job["given"])
+    chosen, said = parsed(job["given"]), in_fields(redacted(text.replace(job["server"], job["address"])))
     return {
-        "status": status, "error": " ".join(redacted(text.replace(job["server"], job["address"])).split()), "field": field,
+        "status": status, "error": " ".join(said.split()), "field": field,
         "ways": [{"what": what, "query": chosen.adding(more).query} for what, more in ways],
     }  # fmt: skip
 
@@ -197,6 +197,7 @@ def _environment() -> Environment:
     made = Environment(loader=PackageLoader("mlflow_mleval.server", "templates"), autoescape=True, trim_blocks=True,
                        lstrip_blocks=True, undefined=StrictUndefined)  # fmt: skip
     made.filters["shown"] = terminal  # names of strangers, without what would turn the text around them
+    made.filters["said"] = lambda text: in_fields(terminal(text))
     return made
 
 

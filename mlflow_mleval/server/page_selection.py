@@ -21,6 +21,7 @@ _ELSEWHERE = {"experiment_names", "run_ids", "n_resamples", "require_significant
 #: Most values of an option, characters of a value and experiments of a selection.
 MOST, LONGEST, EXPERIMENTS = 200, 5_000, 50
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MARKS = "[]()',"
 _YES = ("", "1", "true", "on", "yes")
 
 
@@ -157,3 +158,24 @@ def in_words(text: str) -> str:
         return f"{_flags()[found[1]]} {value}".rstrip() if found[1] in _flags() else found[0]
 
     return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)
+
+
+#: What the page calls its fields, by the argument of Python of which sentences speak.
+_FIELDS = {
+    "method_by": "methods", "dataset_by": "datasets", "repeats_by": "repeats", "folds_by": "folds", "children": "child runs",
+    "duplicates": "runs that differ", "missing": "missing results", "minimize": "smaller is better",
+    "maximize": "larger is better", "weights": "weights", "measures": "measures", "exclude_measures": "measures left out",
+}  # fmt: skip
+
+
+def in_fields(text: str) -> str:
+    """The text with arguments of Python as fields of the page.
+
+    >>> in_fields("`children='best:METRIC'` takes the best trial of each.")
+    '“child runs: best:METRIC” takes the best trial of each.'
+    """
+
+    def field(found: re.Match[str]) -> str:
+        return f"“{_FIELDS[found[1]]}: {found[2].strip(_MARKS)}”" if found[1] in _FIELDS else found[0]
+
+    return re.sub(r"`([a-z_]+)=([^`]*)`", field, text)

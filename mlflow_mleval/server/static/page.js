@@ -72,11 +72,12 @@ function failed(error, again) {
   const [head, text] = {
     0: ["The server does not answer.", "It may be down, or your connection is. What is on the page stays."],
     401: ["Your login has ended.", "Load the page again to log in; the address keeps what you chose."],
+    409: [error.ways.length ? "" : "These runs cannot be compared as they are chosen.", ""],
     403: ["You may not see this.", "Ask whoever owns the experiments for permission to read them, or choose others."],
     413: ["These are too many runs for a page.", ""],
     503: ["The store does not answer.", "MLflow cannot reach its database or storage. Try again in a moment, or tell whoever runs the server."],
     504: ["This took too long.", "Choose fewer runs, methods or measures; mleval report has no time limit."],
-  }[error.status] || [error.ways.length || error.status < 500 ? "" : "Something went wrong on the server.", ""];
+  }[error.status] || [error.status < 500 ? "" : "Something went wrong on the server.", ""];
   if (head) box.append(element("p", {}, element("b", {}, head)));
   for (const said of [error.message, text]) if (said) box.append(element("p", {}, said));
   if (!error.ways.length && error.field && !$(`${error.field}-error`)) {
