@@ -12,7 +12,7 @@ from mlflow_mleval.cli import main
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDES = (
-    "reading_a_report", "training", "foreign_runs", "hierarchical_data", "mlflow_pages", "statistics",
+    "reading_a_report", "training", "foreign_runs", "hierarchical_data", "mlflow_pages", "page", "statistics",
     "beyond_one_machine", "json_keys", "README",
 )  # fmt: skip
 #: Pages by their path, and the guides among the examples; the pages that scripts write from runs are tested with these.

@@ -1,4 +1,4 @@
-"""Make the README's pictures: a report, and what MLflow's own pages show of evaluated runs, from a real server and browser.
+"""Make the pictures of README and guides: a report, the live page, and what MLflow's own pages show of evaluated runs.
 
 Runs the demo on the published study and cross-validates five methods on real data: scikit-learn's handwritten digits, where the
 labels of an image are the segments a to g that its digit lights in a seven-segment display. Needs Chromium, chromedriver and
@@ -21,12 +21,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import numpy as np
+from PIL import Image
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
@@ -104,11 +106,11 @@ def cross_validate_digits(experiment: str = "digits", folds: int = 10, **options
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """MLflow's server on the store in the folder, as `mlflow server` starts it there."""
+    """MLflow's server on the store in the folder, as `mlflow server --app-name mleval` starts it there."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)]
+    command = [sys.executable, "-m", "mlflow", "server", "--app-name", "mleval", "--workers", "1", "--port", str(port)]
     with open(folder / "server.log", "wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
                                    env=os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})  # fmt: skip
@@ -200,6 +202,59 @@ def picture_report(chrome: webdriver.Chrome, page: Path, target: Path) -> None:
     chrome.save_screenshot(str(target))
 
 
+def log_plain_runs(url: str) -> str:
+    """Runs as plain MLflow has them, with metrics that mleval does not know; their experiment."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+
+    client = MlflowClient(url)
+    experiment = client.create_experiment("churn models")
+    auc = {"gradient boosting": 0.91, "random forest": 0.9, "logistic regression": 0.86, "nearest neighbours": 0.82}
+    for at, (data, model) in enumerate((d, m) for d in ("bank", "telecom", "insurance", "retail") for m in auc):
+        run = client.create_run(experiment)
+        metrics = {"test_auc": auc[model] - 0.013 * (at % 5), "seconds": 3 + 7 * len(model) % 11}
+        client.log_batch(run.info.run_id, [Metric(*pair, 0, 0) for pair in metrics.items()],
+                         [Param("model", model), Param("data", data), Param("seed", "0")])  # fmt: skip
+        client.set_terminated(run.info.run_id)
+    return experiment
+
+
+def picture_page(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
+    """The live page: an answer down to the end of the ranking, what some runs hold, and a pair in detail."""
+    from mlflow import MlflowClient
+
+    study = MlflowClient(url).get_experiment_by_name("madjarov2012").experiment_id
+    size(chrome, 1200, 900)
+    chrome.get(f"{url}/mleval/?experiment-id={study}&missing=worst")
+    ready = "return document.querySelector('#ranking table') && !document.querySelector('main.old, [aria-busy]')"
+    wait(chrome, lambda d: d.execute_script(ready), 120)
+    bottom = chrome.execute_script("return document.getElementById('ranking').getBoundingClientRect().bottom")
+    size(chrome, 1200, int(bottom) + 8)
+    save(chrome, pictures / "page.png")
+
+    size(chrome, 1200, 900)
+    chrome.find_element(By.CSS_SELECTOR, "#differences summary").click()
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#differences [data-against]"))
+    chrome.execute_script("document.querySelector('#differences button:has([data-against])').click()")
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#detail-body table"))
+    save(chrome, pictures / "page_detail.png")
+
+    experiment = log_plain_runs(url)
+    chrome.get(f"{url}/mleval/")
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, f"#experiments input[value='{experiment}']"))[0].click()
+    wait(chrome, lambda d: d.find_elements(By.CSS_SELECTOR, "#survey fieldset"))
+    bottom = chrome.execute_script("return document.querySelector('#survey .measures').getBoundingClientRect().bottom + scrollY")
+    size(chrome, 1200, int(bottom) + 60)
+    save(chrome, pictures / "page_choose.png")
+
+
+def save(chrome: webdriver.Chrome, path: Path) -> None:
+    """What the browser shows, in few colours, so that it stays small."""
+    time.sleep(1)
+    with Image.open(BytesIO(chrome.get_screenshot_as_png())) as shot:
+        shot.convert("RGB").quantize(200, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
 def picture_server(chrome: webdriver.Chrome, url: str, pictures: Path) -> None:
     from mlflow import MlflowClient
 
@@ -256,6 +311,7 @@ def make(pictures: Path) -> None:
         with browser(folder / "chrome") as chrome, server(folder) as url:
             os.environ["MLFLOW_TRACKING_URI"] = url
             picture_report(chrome, folder / "mleval_report.html", pictures / "report.png")
+            picture_page(chrome, url, pictures)
             picture_server(chrome, url, pictures)
             picture_epochs(chrome, url, pictures)
 

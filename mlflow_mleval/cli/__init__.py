@@ -250,7 +250,7 @@ def demo(quiet: bool) -> None:
     _render(comparison, "ranking", "table", None, quiet)
     click.echo(
         "\nThe report is in mleval_report.html, its data in mleval_report_data/, and both in MLflow.\n\nNext:\n"
-        "  mlflow server                                     look at the runs and the report in MLflow's UI\n"
+        "  mlflow server --app-name mleval                   compare them live: http://localhost:5000/mleval/\n"
         f"  mleval compare -n {name} --missing worst    who really differs from whom\n"
         f"  mleval runs -n {name}                       what the store holds\n"
         "  mleval import YOUR.csv -n yours                   the same with your own results"
