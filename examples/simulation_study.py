@@ -467,7 +467,7 @@ def next_dataset(rng: Generator, n: int) -> Table:
             x = true[..., None] + 0.03 * (np.sqrt(0.1) * shared + np.sqrt(0.9) * own)
             tables = {str(k): {d: pd.DataFrame({"a": row, "b": 0.0}) for d, row in enumerate(one)} for k, one in enumerate(x)}
             by_name = {"ropes": dict.fromkeys(tables, 0.01), "directions": dict.fromkeys(tables, "max")}
-            together = hierarchical_pairs(tables, rho=dict.fromkeys(range(n_datasets), 0.1), n_resamples=4_000, **by_name)
+            together = hierarchical_pairs(tables, rho=dict.fromkeys(range(n_datasets), 0.1), n_resamples=DRAWS, **by_name)
             for truth, result in zip(true, together.values(), strict=True):
                 row, rows = result.table.iloc[0], result.shrunken
                 found.add("95% interval of the typical difference, misses", data, not row["low"] <= typical <= row["high"])
@@ -550,6 +550,7 @@ def over_instances(rng: Generator, n: int) -> Table:
 # At any number of looks
 
 LOOKS = 100
+DRAWS = 4_000  # of the posterior, for each of two methods on several datasets
 
 
 def growing(rng: Generator, n: int) -> Table:

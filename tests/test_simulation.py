@@ -23,6 +23,7 @@ def study():
     spec = importlib.util.spec_from_file_location("simulation_study", EXAMPLES / "simulation_study.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where its dataclass looks for itself
     spec.loader.exec_module(module)
+    module.DRAWS = 200
     return module
 
 

@@ -183,9 +183,10 @@ def _evidence(c: Comparison) -> Sentence:
 
 def _apart(c: Comparison, leader: str, them: str) -> str:
     """Whom the deciding test separates from one leader: "separates it from A and B only"."""
-    others = [m for m in c.order if m not in c.leaders]
-    behind = [m for m in others if (leader, m) in c.separated]
-    above = [m for m in others if (m, leader) in c.separated]
+    leaders, apart = c.leaders, set(c.separated)
+    others = [m for m in c.order if m not in leaders]
+    behind = [m for m in others if (leader, m) in apart]
+    above = [m for m in others if (m, leader) in apart]
     rest = [m for m in others if m not in behind + above]
     if above and not behind:
         return f"puts {listed(above)} above {them}, against the mean ranks"
