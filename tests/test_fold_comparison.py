@@ -399,6 +399,7 @@ class TestCompareFolds:
         assert found.manova is None and found.refusals["manova"] == "all methods together have 1 fold in common"
         assert [e.name for e in found.excluded] == ["HOMER"] and found.n_lost == 4
         text = " ".join(found.report().to_text(999).split())
+        assert found.folds_of_a_pair == "5 to 6 folds"
         assert f"1 pair could not be tested: {few}; 1 pair could not be tested: they have fewer than two folds in common" in text
         assert "MANOVA was refused: all methods together have 1 fold in common." in text
 

@@ -148,8 +148,10 @@ class FoldComparison(Reported):
 
     @property
     def folds_of_a_pair(self) -> str:
-        """On how many folds a pair stands, in words: "10 folds", "8 to 10 folds"."""
-        least, most = self.pairs["folds"].min(), self.pairs["folds"].max()
+        """On how many folds a pair stands that could be tested, in words: "10 folds", "8 to 10 folds"."""
+        tested = self.pairs["pvalue"].notna()
+        folds = self.pairs.loc[tested if tested.any() else slice(None), "folds"]
+        least, most = folds.min(), folds.max()
         return count(most, "fold") if least == most else f"{least} to {count(most, 'fold')}"
 
     @property

@@ -114,17 +114,17 @@ def _pairs(found: FoldComparison) -> str:
         f"{' together' if len(found.measures) > 1 else ''}: {headline_test(found)} separates "
         f"{apart} of {count(len(table), 'pair')}{each} (Holm's correction{_over(found)}, α = {level(found.alpha)})"
     )
-    for why, n in untested.items():
-        text += f"; {count(n, 'pair')} could not be tested" + (f": {why}" if why != UNPAIRED else "")
-    if found.n_lost:
-        gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
-        text += f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of folds in common"
     if "naive" not in found.refusals and found.shares_training:
         naive = int(table["naive_significant"].sum())
         text += "; without that correction it would be " + ("just as many" if naive == apart else str(naive))
     if found.pairs["plain_pvalue"].notna().any():
         plain = int(table["plain_significant"].sum())
         text += "; corrected by n_test/n_train alone it would be " + ("just as many" if plain == apart else str(plain))
+    for why, n in untested.items():
+        text += f"; {count(n, 'pair')} could not be tested" + (f": {why}" if why != UNPAIRED else "")
+    if found.n_lost:
+        gone = listed(dict.fromkeys(e.name for e in found.excluded if e.kind == "method"))
+        text += f"; {count(found.n_lost, 'further pair')} of {gone} could not be tested for want of folds in common"
     return f"{text}."
 
 
@@ -253,10 +253,12 @@ def overview_table(folds: Folds, **options: Any) -> Table:
     tested = {"folds": [f.folds_of_a_pair for f in found], "methods": [count(len(f.methods), "method") for f in found],
               "measures": [listed(f.measures, most=8) for f in found]}  # fmt: skip
     same = [cells[0] for cells in tested.values() if len(set(cells)) == 1]
+    lost = [sum(f.untested.values()) + f.n_lost for f in found]
     naive = ["refused" if "naive" in f.refusals else str(int(f.pairs["naive_significant"].sum())) for f in found]
     columns = [
         doc.names("dataset", folds, note=f"On every dataset: {', '.join(same)}." if same else ""),
         Column("pairs separated", [f"{int(f.pairs['significant'].sum())} of {len(f.pairs)}" for f in found]),
+        *([Column("not tested", [str(n or "") for n in lost])] if any(lost) else []),
         Column("doubt", ["" if f.pairs["reliable"].all() else NOT_TRUSTED for f in found], "<"),
         Column("uncorrected", naive, keep=2),
         doc.pvalues("MANOVA p", [None if f.manova is None else f.manova.pvalue for f in found], keep=3),
