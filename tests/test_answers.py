@@ -234,6 +234,14 @@ def test_levels_with_clusters_in_many_simulations():
     assert apart[0] / n <= 0.06 and apart[1] / n > 0.2
 
 
+def test_joint_tests_that_could_separate_nothing_are_not_made(found):
+    few = compare_answers(found, minimize=["length"], n_resamples=39)
+    assert few.joint.empty and "39 draws can separate none of 3 pairs" in few.notes[-1]
+    shown = few.report()
+    assert "All measures together" not in shown.to_markdown() and shown.to_dict()["joint"] == []
+    assert len(compare_answers(found, minimize=["length"], n_resamples=99).joint) == 3
+
+
 def test_names_and_texts_of_strangers_are_text_in_all_formats():
     hostile = "<script>alert(1)</script>\x1b[31m\u202e=cmd()|`x`$\\input{y}"
     keys = [f"=1+{i}" for i in range(20)]

@@ -42,7 +42,8 @@ class AnswerComparison(Reported):
     tests : InstanceTests
         Every pair on every measure; a question that was answered several times counts once.
     joint : One row a pair: method_a, method_b, statistic (Hotelling's T²), pvalue (by sign changes), pvalue_corrected (Holm over
-        pairs), significant, exact, dependent (measures that others determine, left out).
+        pairs), significant, exact, dependent (measures that others determine, left out). Empty where there are too
+        many pairs for any to be separated.
     ranking : AnswerRanking, or None where a measure has no value for some method.
     differing : The instances on which the first two of the ranking differ most, as `most_different` has them.
     compared : Those two.
@@ -119,8 +120,14 @@ def compare_answers(
     assumed = [m for m in found.passing if m not in {*minimize, *maximize} and m not in MEASURES]
     if assumed:
         notes.append(f"Passing is taken for better on {some(assumed)}: declare it (--min, --max) if that is wrong.")
+    joint = _joint(found, better, groups, alpha, options)
+    if joint.empty:
+        notes.append(
+            f"Hotelling's test of all measures at once was not made: {n_resamples:,} draws can separate none of "
+            f"{len(tests.pairs):,} pairs."
+        )
     return AnswerComparison(
-        tests, _joint(found, better, groups, alpha, options), ranking, most_different(found, first, second, better),
+        tests, joint, ranking, most_different(found, first, second, better),
         (first, second), agreement(found), sampling(found),
         questions_needed(found, better, difference=difference, clusters=groups, alpha=alpha), tuple(notes), cluster,
     )  # fmt: skip
@@ -132,6 +139,8 @@ def _joint(
     methods = list(found.tables)
     first, second = np.triu_indices(len(methods), 1)
     units = None if clusters is None else _units(found, clusters)
+    if len(first) > alpha * (options["n_resamples"] + 1):  # even the smallest p-value would be corrected to more than alpha
+        return pd.DataFrame()
     results = []
     for a, b in zip(first, second, strict=True):
         differences = (found.tables[methods[a]] - found.tables[methods[b]])[found.measures].to_numpy()

@@ -104,7 +104,7 @@ def _sections(c: AnswerComparison, key: int, dataset: str | None) -> list[Sectio
     said = f"{c.tests.headline(name)}; this is about these methods as they answered here, on questions like these."
     lead = Text([said[:1].upper() + said[1:], *_leads(c)], "lead", depth=ALWAYS)
     found = [
-        Section(f"answers-{key}", f"Who answers better{on}", [lead, pairs, _joint(c, key)]),
+        Section(f"answers-{key}", f"Who answers better{on}", [lead, pairs, *([] if c.joint.empty else [_joint(c, key)])]),
         Section(f"ranking-{key}", f"Ranking{on}", [_ranking(c, key)]) if c.ranking is not None else None,
         Section(f"differing-{key}", f"Where they differ most{on}", [_differing(c, key)]) if len(c.differing) else None,
         Section(f"scorers-{key}", f"Which scorers agree{on}", [_agreement(c, key)]) if len(c.agreement) else None,
@@ -116,6 +116,8 @@ def _sections(c: AnswerComparison, key: int, dataset: str | None) -> list[Sectio
 
 def _leads(c: AnswerComparison) -> list[str]:
     said = [] if c.ranking is None else [c.ranking.verdict(name)]
+    if c.joint.empty:
+        return said
     apart = c.joint[c.joint["significant"]]
     gives = f"separates {len(apart)} of {len(c.joint)} pairs" if len(c.joint) > 1 else f"gives p = {c.joint['pvalue'].item():.2g}"
     weaker = ", which is weaker where few of them differ," if len(apart) < c.tests.pairs["significant"].sum() else ""
