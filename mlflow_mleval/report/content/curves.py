@@ -115,33 +115,36 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
         *(doc.decimals(head, areas[c][:_SHOWN], 3) for c, head in (
             ("average_precision", "average precision"), ("auroc", "AUROC"), ("brier_score", "Brier score")) if c in areas),
     ]  # fmt: skip
-    table = Table(columns, len(areas), title="Areas in numbers, the lowest first", things=f"{noun}s", folded=True, depth=PAGE)
+    table = Table(columns, len(areas), title="Areas in numbers, the lowest first", things=_plural(noun), folded=True, depth=PAGE)
     captions = {
         "precision_recall": f"A lower threshold finds more of what is true, and more that is not. {which}{over}",
-        "roc": "The same labels. Scores that tell nothing would follow the dashed line." if several else
-               "Scores that tell nothing would follow the dashed line.",
+        "roc": f"{f'The same {_plural(noun)}. ' if several else ''}Scores that tell nothing would follow the dashed line.",
         "reliability": _reliability_caption(curves),
-    }  # fmt: skip
+    }
     tables = {"precision_recall": table} if several else {}
     blocks = [Figure(svg, captions[name], tables.get(name)) for name, svg in drawn.items()]
     return Section("curves", "Curves", blocks, hint="precision and recall, ROC, reliability")
 
 
+def _plural(noun: str) -> str:
+    return count(2, noun).partition(" ")[2]
+
+
 def _which(curves: Curves, noun: str) -> str:
     """What the lines are."""
-    nouns, n = f"{noun}{'es' if noun == 'class' else 's'}", len(curves.areas)
+    nouns, n = _plural(noun), len(curves.areas)
     together = f"every {noun} against the rest, pooled" if noun == "class" else "all labels of all instances, pooled"
     if n <= NAMED:
         return f"Thick: {together}. Thin: each {noun}."
     drawn, rest = min(TOP, n) - NAMED, n - NAMED
-    grey = "" if not drawn else f" Grey: {f'{drawn} of ' if drawn < rest else ''}the {rest:,} others."
+    grey = f" Grey: {f'{drawn} of ' if drawn < rest else ''}{f'the {rest:,} others' if rest > 1 else 'the other one'}."
     return f"Thick: {together}. Named: the {nouns} with the lowest average precision.{grey}"
 
 
 def _reliability_caption(curves: Curves) -> str:
     """What a dot is, and on which side of the diagonal."""
     bins = count(len(curves.bins), "bin")
-    what, mean, share = ("instances", "highest probability", "whose class is right") if curves.ev.kind == ONE_LABEL else (
-        "labels of instances", "probability", "that is true")  # fmt: skip
-    each = f"Each dot is one of {bins} of about equally many {what}: their mean {mean}, and the share {share}."
+    what, mean, share = ("instances", "highest probabilities", "whose class is right") if curves.ev.kind == ONE_LABEL else (
+        "labels of instances", "probabilities", "that is true")  # fmt: skip
+    each = f"Each dot is one of {bins} of about equally many {what}: the mean of their {mean}, and the share {share}."
     return f"{each} Below the dashed line the probabilities are too high, above it too low."

@@ -36,7 +36,7 @@ def score_curves(
     for name, points in others:
         svg.path(_pixels(points, x, y), "plain thin", tip=name)
     order = sorted(lines, key=lambda name: -lines[name][1])
-    heights = dict(zip(order, spread([y(lines[name][1]) for name in order], LINE, TOP + 8, y(0) - 4), strict=True))
+    heights = dict(zip(order, spread([y(lines[name][1]) for name in order], LINE, TOP + 18, y(0) - 4), strict=True))
     for kind, (name, (points, _)) in reversed(list(enumerate(lines.items()))):
         pixels = _pixels(points, x, y)
         style = f"c{kind % COLOURS} {'thin' if kind else 'thick'}"
