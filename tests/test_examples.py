@@ -37,6 +37,7 @@ def test_the_walkthrough_shows_its_own_cells():
     committed = (EXAMPLES / "walkthrough.md").read_text(encoding="utf-8").rpartition("\nMade by")[0]
     without_output = re.sub(r"\n```text\n.*?```\n", "", committed, flags=re.S)
     assert without_output.strip() == "\n\n".join(shown), "run python examples/make_walkthrough.py"
+    assert "Traceback" not in committed
 
 
 def loaded(name):
