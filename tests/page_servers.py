@@ -59,14 +59,16 @@ class Asking:
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def ask(self, path: str, auth=None, method: str = "GET", seconds: float = 90, **options) -> requests.Response:
+    def ask(
+        self, path: str, auth=None, method: str = "GET", seconds: float = 90, pause: float = 0.1, **options
+    ) -> requests.Response:
         deadline = time.monotonic() + seconds
         while True:
             response = requests.request(method, f"{self.root}/mleval/{path}", auth=auth, timeout=60, **options)
             if response.status_code != 202 or time.monotonic() > deadline:
                 return response
             assert response.json()["state"] == "working"
-            time.sleep(0.1)
+            time.sleep(pause)
 
 
 def api(server, path: str, content=None, auth=None, version: str = "2.0", **query) -> dict:
