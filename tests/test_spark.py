@@ -97,10 +97,11 @@ def test_the_command_makes_a_run_of_a_folder(cluster, client, folder, table):
 def test_any_partitions_and_order_give_the_evaluation_of_one_machine(spark, folder, table, mixed):
     df = spark.read.parquet(str(folder))
     df = df.repartition(5, "score_a").sortWithinPartitions("score_b") if mixed else df
-    found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", hierarchy=TREE)
-    assert_same(found, expected(table, folds=table["fold"], hierarchy=TREE))
+    options = {"measures": ["probabilistic", "hmc"]} if mixed else {"hierarchy": TREE}
+    found = mleval.evaluate_spark(df, TRUE, SCORE, folds="fold", **options)
+    assert_same(found, expected(table, folds=table["fold"], **options))
     assert spark._jvm.java.lang.Runtime.getRuntime().maxMemory() < 500e6
-    assert found.taxonomy is TREE and found.fold_sizes.tolist() == [N - 20, 20]
+    assert found.taxonomy is options.get("hierarchy") and found.fold_sizes.tolist() == [N - 20, 20]
 
 
 def test_lists_and_arrays_and_vectors_are_the_same_labels(spark, table):
