@@ -171,7 +171,7 @@ def test_what_is_wrong_is_said_once_and_clearly(plain):
 
 def test_a_report_on_few_datasets_tests_over_their_repeats(plain):
     options = {"method_by": "param:model", "maximize": ["test_auc", "val_auc"], "children": "best:val_auc"}
-    study = load_study(experiment_names=["spam", "wine"], **options)
+    study = load_study(experiment_names=["spam", "wine"], methods=["xgb", "lgbm", "nb"], **options)
     found = compare(study, seed=3)
     asked = compare_all_repeats(study, {}, ["test_auc"], seed=3)
     for dataset, tests in found.repeat_tests.items():
