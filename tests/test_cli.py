@@ -71,7 +71,10 @@ def test_rank_json_keeps_its_contract(store):
 def test_missing_results_ask_for_a_policy_and_name_the_cells(store):
     result = mleval("rank", "-n", "madjarov2012", code=1)
     assert "12 of 132 cells" in result.stderr and "RAkEL on bibtex" in result.stderr and "--missing worst" in result.stderr
-    assert result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
+    error, *ways = result.stderr.strip().splitlines()
+    assert result.stdout == "" and error.startswith("Error: ") and len(ways) == 6
+    for command in ways[1::2]:  # each way is a command to copy
+        mleval(*shlex.split(command)[1:])
 
 
 def test_a_second_import_changes_nothing(store):
