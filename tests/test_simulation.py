@@ -15,15 +15,16 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Repetitions that show what is asserted in seconds; the others run to see that they do.
 SIZES = {"over_datasets": 40, "verdicts": 12, "over_folds": 20, "over_more_folds": 12, "over_instances": 20,
          "intervals": 60, "bayesian": 40,
-         "over_several_datasets": 2, "unstable": 8, "next_dataset": 2}
+         "over_several_datasets": 2, "unstable": 8, "next_dataset": 2, "over_clusters": 6, "over_repeats": 8, "along_profiles": 4}
 
 
 @pytest.fixture(scope="module")
 def study():
+    sys.path.insert(0, str(EXAMPLES))  # where its parts lie
     spec = importlib.util.spec_from_file_location("simulation_study", EXAMPLES / "simulation_study.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where its dataclass looks for itself
     spec.loader.exec_module(module)
-    module.DRAWS = 200
+    sys.modules["simulation_folds"].DRAWS = 200
     return module
 
 
@@ -67,7 +68,7 @@ def test_folds_that_share_training_data_mislead_uncorrected_tests(tables):
 
 def test_a_choice_that_all_folds_share_misleads_corrected_tests_too(study):
     rng = np.random.default_rng(0)
-    folds = [study.cross_validated(rng, "best feature", "10 times 10-fold")[..., :1] for _ in range(60)]
+    folds = [sys.modules["simulation_folds"].cross_validated(rng, "best feature", "10 times 10-fold")[..., :1] for _ in range(60)]
     assert np.mean([hotelling_pairs(x, ratio=1 / 9).table["pvalue"] <= 0.05 for x in folds]) > 0.1
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from mlflow_mleval.naming import count
 from mlflow_mleval.report.numerals import MINUS, fixed, number, pvalue
 from mlflow_mleval.report.svg import SMALL, TOP, WIDTH, Svg, room_for, text_width
 
@@ -37,7 +38,7 @@ def pairwise_matrix(pairs: pd.DataFrame, order: Sequence[str], p: str) -> Svg:
     detailed = widest <= cell - 1 and cell >= 40
     apart = "; ".join(f"{r.method_a} and {r.method_b}, {pvalue(getattr(r, p))}" for r in pairs[pairs["separated"]].itertuples())
     height = cell * (n - 1) + 20
-    svg = Svg("Pairwise matrix", f"{len(pairs)} pairs of methods. Separated: {apart or 'none'}.", max(height, 104))
+    svg = Svg("Pairwise matrix", f"{count(len(pairs), 'pair')} of methods. Separated: {apart or 'none'}.", max(height, 104))
     for row in pairs.itertuples():
         i, j = place[row.method_a], place[row.method_b]
         x, y = room + (j - 1) * cell, 2 + i * cell
