@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -66,3 +68,33 @@ def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
     done = subprocess.run([sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"], cwd=tmp_path, capture_output=True,
                           text=True, timeout=60, env={**os.environ, "MLEVAL_BASE_APP": "nothing"})  # fmt: skip
     assert done.returncode and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
+
+
+def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monkeypatch, unset):
+    import requests
+
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    with page_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true") as server:
+        assert requests.post(f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=30).ok
+        monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
+        own = study(monkeypatch, server.url)
+        assert "mystudy" in server.ask("experiments?workspace=team-a").text and "mystudy" not in server.ask("experiments").text
+        assert server.ask(f"answer?experiment-id={own}&workspace=team-a").json()["runs"] == 6
+        assert server.ask(f"answer?experiment-id={own}").status_code == 403
+
+
+def test_a_comparison_ends_with_its_time_and_the_worker_with_its_server(db, tmp_path, monkeypatch):
+    study(monkeypatch, f"sqlite:///{db}")
+    with page_server(tmp_path, f"sqlite:///{db}", MLEVAL_PAGE_SECONDS="0.01") as server:
+        answer = server.ask("answer?experiment-id=1")
+        assert answer.status_code == 504 and "MLEVAL_PAGE_SECONDS" in answer.json()["error"]
+        assert workers(tmp_path)
+    deadline = time.monotonic() + 20
+    while workers(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not workers(tmp_path)
+
+
+def workers(folder) -> list:
+    commands = (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    return [path for path in commands if b"server.worker" in (text := path.read_bytes()) and str(folder).encode() in text]

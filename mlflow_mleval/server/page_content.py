@@ -57,8 +57,6 @@ def make(folder: CacheFolder, key: str, job: dict[str, Any], tell: Tell, hold: C
 
     os.environ["MLFLOW_TRACKING_URI"] = job["server"]
     os.environ["MLFLOW_TRACKING_TOKEN"] = job["token"]
-    if job.get("workspace"):
-        os.environ["MLFLOW_WORKSPACE"] = job["workspace"]
     artifact_routes.go_by_routes()
     try:
         {"answer": _answer, "survey": _survey, "store": _store}[job["what"]](folder, key, job, tell, hold)

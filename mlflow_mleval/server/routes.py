@@ -253,8 +253,7 @@ class Page:
 
     def _ask(self, key: str, job: dict[str, Any], writes: bool = False) -> NoReturn:
         """Have the worker do the job, or hear how far it is."""
-        where = {"address": self._address, "workspace": self._caller.workspace}
-        state = self.jobs.ask(key, self._caller, {**job, **where}, writes)
+        state = self.jobs.ask(key, self._caller, {**job, "address": self._address}, writes)
         if state["state"] == "failed":
             self._check(self._selection())
             raise Failure(**{name: value for name, value in state.items() if name != "state"})

@@ -13,7 +13,7 @@ import mlflow
 import requests
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.environment_variables import MLFLOW_TRACKING_TOKEN, MLFLOW_WORKSPACE
+from mlflow.environment_variables import MLFLOW_TRACKING_TOKEN
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import (
     get_artifact_repository,
@@ -108,9 +108,8 @@ def _entries(run_id: str, folder: str) -> list[dict[str, Any]]:
 
 
 def _ask(method: str, path: str, query: dict[str, str], body: bytes | None = None) -> requests.Response:
-    token, workspace = MLFLOW_TRACKING_TOKEN.get(), MLFLOW_WORKSPACE.get()
+    token = MLFLOW_TRACKING_TOKEN.get()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    headers |= {"X-MLFLOW-WORKSPACE": workspace} if workspace else {}
     headers |= {"Content-Type": "application/octet-stream"} if body is not None else {}
     address = mlflow.get_tracking_uri().rstrip("/") + path
     response = requests.request(method, address, params=query, data=body, headers=headers, timeout=SECONDS)

@@ -1,0 +1,147 @@
+"""Parts of the page without MLflow: selections, the door for jobs, the folder of answers, what forged requests meet."""
+
+import json
+import os
+from urllib.parse import parse_qs
+
+import pytest
+import requests
+from werkzeug.test import EnvironBuilder
+from werkzeug.wrappers import Request
+
+from mlflow_mleval.server.answer_cache import CacheFolder, _private
+from mlflow_mleval.server.forwarder import MOST_BYTES, Forwarder
+from mlflow_mleval.server.in_process import Caller, Inside
+from mlflow_mleval.server.member_rights import forged, token_of
+from mlflow_mleval.server.page_selection import SelectionError, options, parsed
+
+
+def test_a_selection_is_the_same_in_the_address_in_python_and_as_a_command():
+    given = {
+        "missing": ["worst"], "experiment-id": ["3", "1", "3"], "alpha": ["0.05"], "weights": ["f1=2,a b=1"], "unpaired": ["1"],
+        "max": ["x y", "é"], "filter": ["tags.a = '&='"], "method": ["-x"], "unknown": ["?"],
+    }  # fmt: skip
+    found = parsed(given)
+    assert found.choices["weights"] == {"f1": 2.0, "a b": 1.0} and found.choices["paired"] is False
+    assert found.choices["maximize"] == ("x y", "é") and found.choices["alpha"] == 0.05 and found.experiment_ids == ("3", "1")
+    again = parsed(parse_qs(found.query))
+    assert again == found and again.query == found.query and "alpha" not in found.query and "unknown" not in found.query
+    assert "--method=-x" in found.command and "--filter 'tags.a = '" in found.command and "--unpaired" in found.command.split()
+    assert parsed({**given, "alpha": ["0.1"]}).key("answer") != found.key("answer") != found.key("survey")
+    more = found.adding({"missing": "drop-methods", "maximize": ("z", "é"), "method_by": "tag:m"})
+    assert more.choices["missing"] == "drop-methods" and more.choices["maximize"] == ("x y", "é", "z")
+    assert more.choices["method_by"] == ("tag:m",)
+    assert parsed({}).query == "" and {"experiment-name", "log", "output", "draws"}.isdisjoint(options())
+
+
+@pytest.mark.parametrize("name, value, text", [
+    ("missing", "x", "is not one of"), ("alpha", "1", "not in the range"), ("p", "a,b", "neither a number"),
+    ("experiment-id", "../1", "no id"), ("filter", "a\nb", "cannot be shown"), ("seed", "x", "not a valid integer"),
+    ("filter", "x" * 5001, "at most"), ("preference", "f1=none", "is not one of"),
+])  # fmt: skip
+def test_a_wrong_value_names_its_field(name, value, text):
+    with pytest.raises(SelectionError, match=text) as caught:
+        parsed({name: [value]})
+    assert caught.value.field == name
+
+
+@pytest.fixture(scope="module")
+def door():
+    """A forwarder to an application that says what it was asked, by whom."""
+
+    def application(environ, start_response):
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        keys = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_AUTHORIZATION", "HTTP_COOKIE", "HTTP_ORIGIN", "HTTP_X_USER",
+                "login.layer")  # fmt: skip
+        told = {key: environ.get(key) for key in keys}
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps({**told, "body": environ["wsgi.input"].read(size).decode()}).encode()]
+
+    return Forwarder(Inside(application, "/prefix"))
+
+
+MEMBER = Caller.of({
+    "HTTP_AUTHORIZATION": "Basic bWU6aXQ=", "HTTP_COOKIE": "session=1", "HTTP_ORIGIN": "http://x", "HTTP_X_USER": "me",
+    "PATH_INFO": "/mleval/answer", "QUERY_STRING": "a=b", "CONTENT_LENGTH": "7", "login.layer": "said",
+})  # fmt: skip
+
+
+def test_a_job_asks_in_the_members_name_and_knows_nothing_of_them(door):
+    with door.open_for(MEMBER) as (address, token):
+        assert address.startswith("http://127.0.0.1:")
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = requests.post(f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=10).json()
+        assert answer == {
+            "REQUEST_METHOD": "POST", "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search", "QUERY_STRING": "", "body": '{"a": 1}',
+            "HTTP_AUTHORIZATION": "Basic bWU6aXQ=", "HTTP_COOKIE": "session=1", "HTTP_ORIGIN": None, "HTTP_X_USER": "me",
+            "login.layer": "said",
+        }  # fmt: skip
+        got = requests.get(f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=10).json()
+        assert got["PATH_INFO"] == "/prefix/get-artifact" and got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
+    assert requests.get(f"{address}/get-artifact", headers=headers, timeout=10).status_code == 401  # the token died with the job
+
+
+@pytest.mark.parametrize("method, path, writes", [
+    ("GET", "/mleval/answer", True), ("POST", "/mleval/store", True), ("GET", "/", True), ("GET", "/graphql", True),
+    ("POST", "/graphql", True), ("GET", "/api/2.0/mlflow/users/get", True), ("POST", "/api/2.0/mlflow/users/create", True),
+    ("GET", "/api/2.0/mlflow/runs/../users/get", True), ("GET", "/api/2.0/mlflow/gateway-proxy", True),
+    ("POST", "/api/2.0/mlflow/runs/create", False), ("POST", "/ajax-api/2.0/mlflow/upload-artifact", False),
+    ("POST", "/api/2.0/mlflow/runs/delete", True), ("POST", "/api/2.0/mlflow/experiments/create", True),
+    ("DELETE", "/api/2.0/mlflow/runs/search", True), ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", True),
+    ("GET", "/api/2.0/mlflow-artifacts/artifacts/x", True), ("POST", "/static-files/a", True),
+])  # fmt: skip
+def test_the_door_refuses_what_no_job_needs(door, method, path, writes):
+    with door.open_for(MEMBER, writes) as (address, token):
+        session = requests.Session()
+        request = requests.Request(method, address, headers={"Authorization": f"Bearer {token}"}).prepare()
+        request.url = address + path  # as it is, not tidied
+        assert session.send(request, timeout=10).status_code == 403
+
+
+def test_the_door_opens_to_its_token_only(door):
+    with door.open_for(MEMBER, True) as (address, token):
+        asked = f"{address}/api/2.0/mlflow/runs/create"
+        for wrong in ("", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer "):
+            headers = {"Authorization": wrong, "Cookie": "session=1"}
+            assert requests.post(asked, headers=headers, timeout=10).status_code == 401
+        headers = {"Authorization": f"Bearer {token}"}
+        assert requests.post(asked, headers=headers, timeout=10).ok
+        assert requests.post(asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=10).status_code == 413
+
+
+def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):
+    folder = CacheFolder(tmp_path)
+    for at, key in enumerate("abc"):
+        folder.write(key, [("about.json", '{"made": 1}'), ("section/x", "é" * 10)])
+        os.utime(tmp_path / f"{key}.zip", (at, at))
+    assert folder.about("a") == {"made": 1} and folder.read("b", "section/x") == "é" * 10
+    assert folder.read("a", "../secret") is None and folder.read("../a", "x") is None and folder.names("none") == []
+    size = (tmp_path / "a.zip").stat().st_size
+    monkeypatch.setenv("MLEVAL_PAGE_CACHE_MB", str(2.5 * size / 1e6))
+    folder.shrink()  # c was written last, a and b have just been read
+    assert sorted(path.name for path in tmp_path.glob("*.zip")) == ["a.zip", "b.zip"]
+    with pytest.raises(ZeroDivisionError):
+        folder.write("a", ((name, 1 / 0) for name in "x"))
+    assert folder.about("a") == {"made": 1} and not list(tmp_path.glob("*.part"))
+    assert len(folder.secret) == 32 and folder.secret == CacheFolder(tmp_path).secret
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    for name in ("open", "link"):
+        with pytest.raises(PermissionError, match="is not a folder of this user alone"):
+            _private(tmp_path / name)
+
+
+def test_a_request_to_write_is_believed_from_the_members_page_only():
+    secret, other = b"s" * 32, Caller.of({"HTTP_AUTHORIZATION": "Basic eW91Oml0"})
+    fine, old = token_of(secret, MEMBER), token_of(secret, MEMBER, 1)
+
+    def met(token: str, **headers: str) -> str:
+        headers = {"X-Mleval-Token": token, "Host": "mlflow.example", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        return forged(Request(EnvironBuilder(method="POST", headers=headers).get_environ()), secret, MEMBER)
+
+    assert not met(fine) and not met(old) and not met(fine, Origin="https://mlflow.example")
+    assert not met(fine, Sec_Fetch_Site="same-origin", Origin="https://proxy.example")
+    for token in ("", "é", fine[:-1], token_of(secret, other), token_of(secret, MEMBER, 2), token_of(b"t" * 32, MEMBER)):
+        assert "Load it again" in met(token)
+    assert "another site" in met(fine, Origin="http://evil.example") and "another site" in met(fine, Origin="null")
+    assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(fine, Sec_Fetch_Site="none")
