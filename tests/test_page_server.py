@@ -179,6 +179,8 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
         {**own, "Sec-Fetch-Site": "same-site"}, {**own, "Origin": "http://elsewhere.example"},
     ):  # fmt: skip
         assert team.ask(ours, ANN, "POST", headers=headers).status_code == 403
+    elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    assert team.ask(f"answer?experiment-id={team.ids['ours']}", ANN, headers=elsewhere).status_code == 403
     assert requests.get(f"{team.page}/{ours}", auth=ANN, headers=own, timeout=30).status_code in (403, 405)
     refused = team.ask(mine, ANN, "POST", headers=own)
     assert refused.status_code == 503 and "ermission" in refused.json()["error"]

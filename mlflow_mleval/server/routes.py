@@ -215,6 +215,8 @@ class Page:
 
         MLflow is asked each time that anything is told but how far a computation is: that is asked for again and again.
         """
+        if request.headers.get("Sec-Fetch-Site") == "cross-site" and request.headers.get("Sec-Fetch-Mode") != "navigate":
+            raise Failure(403, "The request comes from another site.")  # which could not read the answer, but have it computed
         selection = self._selection()
         if not selection.experiment_ids:
             raise Failure(400, "No experiment is chosen. Choose one from the list.", field="experiment-id")

@@ -32,7 +32,7 @@ from mlflow_mleval.server.answer_cache import CacheFolder
 #: Computations at a time, and comparisons that are held after their answer.
 AT_ONCE, HELD = 2, 3
 #: Seconds: after so long without a question a job is cancelled, a held comparison let go, the worker ended.
-PATIENCE, HOLD, IDLE = 10, 300, 900
+PATIENCE, HOLD, IDLE = 15, 300, 900
 #: Seconds that a failure is told to whoever asks again.
 REMEMBER = 5
 
