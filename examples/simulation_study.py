@@ -409,7 +409,7 @@ TABLES: dict[Callable[[Generator, int], Table], int] = {
     next_dataset: 60, specialists: 300, growing: 400, over_repeats: 300, run_intervals: 1000, over_clusters: 400,
     along_profiles: 300,
 }  # fmt: skip
-POWER, POWER_OVER_DATASETS, POWER_OF_LOOKS = 1500, 60, 100
+POWER, POWER_OVER_DATASETS, POWER_OF_LOOKS = 1500, 400, 100
 
 
 def power_markdown(found: pd.DataFrame, n: int) -> list[str]:
@@ -443,6 +443,8 @@ FINDINGS = """## What to take from it
   put a specialist above ordinary methods, which equal weights do not. The Iman-Davenport F does not hold it with two to six
   datasets, which is why `friedman` counts all orders there. One method that varies much more than the others disturbs tests
   on the ranks of all methods (Friedman, Nemenyi, Bonferroni-Dunn), not signed ranks of pairs.
+- Of the pairs that differ over datasets, max-T finds more than autorank's default on normal, skewed and heavy-tailed values
+  alike, and far more than signed ranks with Holm's correction. Nemenyi finds as many where all steps are small.
 - Over the folds of one cross-validation the corrected tests stay far below 5% for stable learners and below it for nearest
   neighbours. They do not for a learner that chooses one feature: what it chooses depends on the data as a whole, which all
   folds share, and no test on folds of one set of data can see how much that varies. The uncorrected tests err up to four
