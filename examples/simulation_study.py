@@ -443,7 +443,7 @@ FINDINGS = """## What to take from it
   put a specialist above ordinary methods, which equal weights do not. The Iman-Davenport F does not hold it with two to six
   datasets, which is why `friedman` counts all orders there. One method that varies much more than the others disturbs tests
   on the ranks of all methods (Friedman, Nemenyi, Bonferroni-Dunn), not signed ranks of pairs.
-- Of the pairs that differ over datasets, max-T finds more than autorank's default on normal, skewed and heavy-tailed values
+- Of pairs that differ over datasets, max-T finds as many as autorank's default or more, on normal, skewed and heavy-tailed values
   alike, and far more than signed ranks with Holm's correction. Nemenyi finds as many where all steps are small.
 - Over the folds of one cross-validation the corrected tests stay far below 5% for stable learners and below it for nearest
   neighbours. They do not for a learner that chooses one feature: what it chooses depends on the data as a whole, which all
