@@ -145,3 +145,18 @@ def test_a_request_to_write_is_believed_from_the_members_page_only():
         assert "Load it again" in met(token)
     assert "another site" in met(fine, Origin="http://evil.example") and "another site" in met(fine, Origin="null")
     assert "another site" in met(fine, Sec_Fetch_Site="same-site") and "another site" in met(fine, Sec_Fetch_Site="none")
+
+
+def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "first")
+    first = CacheFolder.of_this_server()
+    alive = first.stay()
+    monkeypatch.setenv("_MLFLOW_SERVER_BOOT_ID", "second")
+    second = CacheFolder.of_this_server()
+    assert first.path != second.path and first.path.is_dir() and not first.deserted()
+    os.close(alive)
+    assert first.deserted() and CacheFolder.of_this_server().path == second.path and not first.path.exists()
+    (tmp_path / f"mleval-{os.geteuid()}").chmod(0o755)
+    with pytest.raises(PermissionError, match="set TMPDIR"):
+        CacheFolder.of_this_server()

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -148,7 +149,9 @@ def _free(path: Path) -> bool:
 
 
 def _forget_dead(root: Path, own: Path) -> None:
-    """Remove the folders of servers that ended."""
+    """Remove the folders of servers that ended; one without a sign of life may be of a server that starts just now."""
     for other in root.iterdir():
-        if other != own and other.is_dir() and (other / "alive").exists() and _free(other / "alive"):
-            shutil.rmtree(other, ignore_errors=True)
+        with suppress(OSError):
+            known = (other / "alive").exists() or time.time() - other.stat().st_mtime > 3600
+            if other != own and known and _free(other / "alive"):
+                shutil.rmtree(other, ignore_errors=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import EntryPoint, entry_points, version
 from types import FunctionType
 from typing import Any
@@ -18,7 +19,6 @@ GROUP, NAME = "mlflow.app", "mleval"
 
 def create_app() -> Any:
     """MLflow's application with the page, for the server that runs it: ASGI for uvicorn, WSGI for others."""
-    from mlflow_mleval.server.answer_cache import CacheFolder
     from mlflow_mleval.server.routes import Page
 
     app, prefix = _of_mlflow("mlflow.server", "app"), _of_mlflow("mlflow.server.handlers", "STATIC_PREFIX_ENV_VAR")
@@ -29,10 +29,20 @@ def create_app() -> Any:
         return _for_the_server(app)
     found = _entry(base).load()
     # The login makes its tables and its administrator: one process at a time.
-    with CacheFolder.of_this_server().locked("base"):
+    with _one_at_a_time():
         made = found() if isinstance(found, FunctionType) else found
     _let_members_in(page)
     return _for_the_server(made)
+
+
+def _one_at_a_time() -> AbstractContextManager[None]:
+    """A lock between the processes of the server; none where they have no folder, of which the page will tell."""
+    from mlflow_mleval.server.answer_cache import CacheFolder
+
+    try:
+        return CacheFolder.of_this_server().locked("base")
+    except OSError:
+        return nullcontext()
 
 
 def _for_the_server(app: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -273,6 +274,10 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
             return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
         except Failure as failure:
             return _json(failure.content, failure.status)
+        except OSError as error:  # no folder for answers, a full disk
+            print(f"mleval page: {error!r}", file=sys.stderr)
+            text = "The server has no place for answers. Its log says why; the administrator may set TMPDIR."
+            return _json({"state": "failed", "error": text}, 503)
 
     return answer
 
