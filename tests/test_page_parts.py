@@ -1,5 +1,6 @@
 """Parts of the page without MLflow: selections, the door for jobs, the folder of answers, what forged requests meet."""
 
+import base64
 import json
 import os
 from urllib.parse import parse_qs
@@ -9,10 +10,13 @@ import requests
 from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
+from mlflow_mleval.server import experiment_list
 from mlflow_mleval.server.answer_cache import CacheFolder, _private
+from mlflow_mleval.server.experiment_list import ExperimentList
 from mlflow_mleval.server.forwarder import MOST_BYTES, Forwarder
 from mlflow_mleval.server.in_process import Caller, Inside
 from mlflow_mleval.server.member_rights import forged, token_of
+from mlflow_mleval.server.page_content import rendered
 from mlflow_mleval.server.page_selection import SelectionError, options, parsed
 
 
@@ -160,3 +164,28 @@ def test_folders_of_servers_that_ended_go(tmp_path, monkeypatch):
     (tmp_path / f"mleval-{os.geteuid()}").chmod(0o755)
     with pytest.raises(PermissionError, match="set TMPDIR"):
         CacheFolder.of_this_server()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 132, 10_000, 99_999, 100_001])
+def test_runs_are_counted_by_their_places(n, monkeypatch):
+    """An application that tells the run at a place, as MLflow does."""
+    asked = []
+
+    def application(environ, start_response):
+        wanted = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+        place = json.loads(base64.b64decode(wanted["page_token"]))["offset"] if "page_token" in wanted else 0
+        asked.append(place)
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps({"runs": [{"info": {"start_time": 1000}}] if place < n else []}).encode()]
+
+    listing, found = ExperimentList(Inside(application)), [{"experiment_id": "1", "name": "<e>", "last_update_time": 5000}]
+    (row,) = listing.rows(MEMBER, found)
+    assert row["runs"] == min(n, experiment_list.MOST) and row["more"] == (n > experiment_list.MOST) and len(asked) < 30
+    assert row["last"].timestamp() == 5
+    asked.clear()
+    assert listing.rows(MEMBER, found) == [row] and not asked  # it is remembered
+    monkeypatch.setattr(experiment_list, "PATIENCE", -1)
+    (unknown,) = ExperimentList(Inside(application)).rows(MEMBER, found)
+    assert unknown["runs"] is None and not asked
+    page = rendered("experiments.html.j2", experiments=[row, unknown], next_token="", search="", first=True)
+    assert f"{row['runs']:,}" in page and "<td>–</td>" in page and "<e>" not in page

@@ -30,13 +30,11 @@ class ExperimentList:
 
     def _row(self, caller: Caller, found: dict[str, Any], end: float) -> dict[str, Any]:
         key, now = (caller.workspace, found["experiment_id"]), time.monotonic()
-        if key not in self._counts or now - self._counts[key][0] > BELIEVED:
-            if now > end:
-                return {"id": found["experiment_id"], "name": found["name"], "runs": None, "more": False, "last": None}
+        if (key not in self._counts or now - self._counts[key][0] > BELIEVED) and now < end:
             if len(self._counts) > 10_000:
                 self._counts.clear()
             self._counts[key] = (now, *self._counted(caller, found["experiment_id"]))
-        _, n, started = self._counts[key]
+        _, n, started = self._counts.get(key, (0, None, 0))  # None where there was no time to count
         last = max(started, int(found.get("last_update_time") or 0))
         return {"id": found["experiment_id"], "name": found["name"], "runs": n, "more": n == MOST,
                 "last": datetime.fromtimestamp(last / 1000, timezone.utc) if last else None}  # fmt: skip
