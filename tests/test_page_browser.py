@@ -85,8 +85,8 @@ class Reader:
     def __init__(self, chrome, site):
         self.chrome, self.site = chrome, site
 
-    def login(self, member, width=1200, scheme="light"):
-        known = base64.b64encode(f"{member}:{PASSWORD}".encode()).decode()
+    def login(self, member, width=1200, scheme="light", password=PASSWORD):
+        known = base64.b64encode(f"{member}:{password}".encode()).decode()
         self.chrome.execute_cdp_cmd("Network.enable", {})
         self.chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"Authorization": f"Basic {known}"}})
         self.look(width, scheme)

@@ -312,6 +312,33 @@ def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch)
     assert "1 runs created" in mleval("import", "more.csv", "-n", "the member's")
 
 
+@pytest.mark.browser
+def test_the_page_answers_and_stores_in_a_browser(login, chrome):
+    from test_page_browser import Reader
+
+    rows = [f"{m},{d},{0.9 - 0.2 * i + 0.01 * j}" for i, m in enumerate(("RF", "BR", "CC")) for j, d in enumerate("uvw")]
+    Path("live.csv").write_text("\n".join(["method,dataset,f1", *rows]))
+    mleval("import", "live.csv")
+    reader = Reader(chrome, login)
+    reader.login("admin", password=login.admin)
+    try:
+        reader.open()
+        reader.click("#experiments input[data-name=live]")
+        reader.until("document.querySelector('#facts')?.textContent.startsWith('3 methods, 3 datasets, 1 measure')")
+        reader.click("#compare")
+        reader.answered()
+        assert "RF" in reader.text("#decision")
+        reader.click("#store")
+        address = reader.find("#stored a").get_attribute("href")
+    finally:
+        chrome.get("about:blank")
+        chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
+    from mlflow import MlflowClient
+
+    stored = MlflowClient().get_run(address.partition("/runs/")[2][:32])
+    assert stored.data.tags["mleval.kind"] == "report" and stored.data.tags["mlflow.user"] == "admin"
+
+
 def test_the_server_writes_only_where_the_container_may(login):
     """Its root file system is read-only: its working folder stays as it was."""
     assert {path.name for path in login.folder.iterdir()} == {"basic_auth.ini", "server.log", "artifacts"}
