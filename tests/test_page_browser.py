@@ -326,8 +326,9 @@ def test_who_may_see_nothing_is_told_what_to_do(reader, site):
     reader.of("secret")
     reader.until("document.querySelector('#state').textContent.includes('may not see')")
     assert "secret" not in reader.text("body")
-    # a login that ended, in a browser that asks for none; a server that is gone
-    gone = {"resolve(new Response('', {status: 401}))": "login has ended", "reject(new TypeError())": "does not answer"}
+    # a login that ended, in a browser that asks for none; a database that is down; a server that is gone
+    gone = {"resolve(new Response('', {status: 401}))": "login has ended", "reject(new TypeError())": "server does not answer",
+            "resolve(new Response('{}', {status: 503}))": "store does not answer"}  # fmt: skip
     for answer, said in gone.items():
         reader.js(f"void (window.fetch = () => Promise.{answer}, compare())")
         reader.until("document.querySelector('#state').textContent.includes(arguments[0])", said)

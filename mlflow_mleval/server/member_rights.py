@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from flask import Request
 
+from mlflow_mleval.errors import StoreError
 from mlflow_mleval.server.in_process import Caller, Inside
 
 TOKEN = "X-Mleval-Token"
@@ -16,8 +17,16 @@ PERIOD = 43_200
 
 
 def may_read(inside: Inside, caller: Caller, experiment_id: str) -> bool:
-    """Whether MLflow lets the member see the experiment and search its runs, now."""
+    """Whether MLflow lets the member see the experiment and search its runs, now.
+
+    Raises
+    ------
+    StoreError
+        MLflow itself fails, as it does without its database: nothing is said about rights then.
+    """
     found = inside.get(caller, "/api/2.0/mlflow/experiments/get", experiment_id=experiment_id)
+    if found.status >= 500:
+        raise StoreError("MLflow could not tell whether you may read these experiments.")
     if not found.ok or found.json().get("experiment", {}).get("lifecycle_stage") != "active":
         return False
     return inside.post(caller, "/api/2.0/mlflow/runs/search", {"experiment_ids": [experiment_id], "max_results": 1}).ok

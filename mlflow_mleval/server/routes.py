@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from flask import Flask, Response, g, redirect, request
 
 from mlflow_mleval import __version__
+from mlflow_mleval.errors import StoreError
 from mlflow_mleval.server.experiment_list import SHOWN, ExperimentList
 from mlflow_mleval.server.in_process import Caller, Inside
 from mlflow_mleval.server.member_rights import forged, is_active, may_read, token_of
@@ -272,6 +273,8 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
             return view()
         except SelectionError as error:
             return _json({"state": "failed", "error": str(error), "field": error.field}, 400)
+        except StoreError as error:
+            return _json({"state": "failed", "error": str(error)}, 503)
         except Failure as failure:
             return _json(failure.content, failure.status)
         except OSError as error:  # no folder for answers, a full disk
@@ -285,7 +288,7 @@ def _answering(view: Callable[[], Response]) -> Callable[[], Response]:
 def _refusal(answer: Any, what: str) -> tuple[int, str]:
     if answer.status in (401, 403):
         return answer.status, f"MLflow does not let you read {what}."
-    return 502, f"MLflow could not tell {what}: {str(answer.json().get('message', ''))[:300] or answer.status}"
+    return 503, f"MLflow could not tell {what}: {str(answer.json().get('message', ''))[:300] or answer.status}"
 
 
 def _is_report(run: dict[str, Any]) -> bool:
