@@ -65,8 +65,12 @@ def compared(
             raise ValueError("`anytime` is a test of its own. Leave out `test`.")
         picked["test"] = "anytime"
     with store.remembered():
+        study, nothing = _study(choices, stage)
         answers, means = _answers(choices, stage, say, worded) if whole else ({}, {})
-        study = _study(choices, means, stage)
+        if study is None:
+            if not any(means.values()):
+                raise nothing
+            study = _of_answers(choices, means, stage)
     study = replace(study, excluded=tuple(replace(gone, reason=worded(gone.reason)) for gone in study.excluded))
     say(f"comparing {len(study.methods)} methods on {len(study.datasets)} datasets by {len(study.measures)} measures …")
     for name, default in (("preference", "v_shape"), ("weights", 1.0)):
@@ -87,17 +91,23 @@ def compared(
         return compare(study, **picked, **parts, stability=whole, progress=step)
 
 
-def _study(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
-    """The study that was asked for; where its runs hold nothing else, of `means` of answers, which are by their direction."""
+def _study(choices: Mapping[str, Any], stage: Stage) -> tuple[Any, NoRunsError | None]:
+    """The study that was asked for, or why no run holds one: it may hold answers."""
     from mlflow_mleval.tracking.query import load_study
 
     with stage("reading", "runs") as step:
         try:
-            return load_study(**_of(load_study, choices), progress=step)
-        except NoRunsError:
-            if not any(means.values()):
-                raise
-            study = load_study(**{**_of(load_study, choices), **means}, progress=step)
+            return load_study(**_of(load_study, choices), progress=step), None
+        except NoRunsError as error:
+            return None, error
+
+
+def _of_answers(choices: Mapping[str, Any], means: Mapping[str, list[str]], stage: Stage) -> Any:
+    """A study of metrics that are means of answers, which are by their direction."""
+    from mlflow_mleval.tracking.query import load_study
+
+    with stage("reading", "runs") as step:
+        study = load_study(**{**_of(load_study, choices), **means}, progress=step)
     words = zip(("smaller", "larger"), means.values(), strict=True)
     sides = (f"{word} values of {some(names)}" for word, names in words if names)
     said = f"Taken for better, as of single answers: {' and '.join(sides)}. Declare them (--min, --max) if that is wrong."

@@ -168,8 +168,7 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
         evaluate_file(path, cluster="ward")
 
 
-def test_runs_keep_clusters_and_pages_say_what_has_no_interval(tmp_path):
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+def test_runs_keep_clusters_and_pages_say_what_has_no_interval(db):
     true, pred, of = clustered_predictions()
     ev = evaluate(true, y_pred=pred)
     run_id = log_evaluation(ev, method="m", dataset="d", clusters=of, log_instances=True)

@@ -56,7 +56,7 @@ def test_attributes_have_their_old_names_and_json_its_keys():
     assert (found.threshold, found.n_draws) == (found.credible_level, found.n_resamples) == (0.95, 50)
     assert plain(found) | {"table": 0} == {
         "table": 0, "test": "signed-rank", "rope": 0.1, "threshold": 0.95, "methods": ["a", "b", "c"], "ratio": None,
-        "n_draws": 50, "seed": 0, "warnings": [],
+        "n_draws": 50, "seed": 0, "warnings": ["7 datasets hardly outweigh the prior."],
     }  # fmt: skip
     same = mleval.equivalence(TABLE, 0.1)
     assert same.margin == same.rope == 0.1 and plain(same)["margin"] == 0.1 and "rope" not in plain(same)
