@@ -127,10 +127,10 @@ def separations(
         kept, _ = redundancy_filter(correlation, limit)
         fewer = fusion.refit(fusion.study.select(kept))
         found["filter", f"{limit:g}"] = retest(fewer.study, fewer.flows), fewer.ranking["mean_rank"]
-    rows = {
-        choice: [float(pair in apart) if rank.reindex(pair).notna().all() else None for pair in pairs]
-        for choice, (apart, rank) in found.items()
-    }
+    rows = {}
+    for choice, (apart, rank) in found.items():
+        there, stayed = set(rank.dropna().index), set(apart)  # asked once a pair
+        rows[choice] = [float(pair in stayed) if there.issuperset(pair) else None for pair in pairs]
     stays = pd.DataFrame.from_dict(rows, orient="index", dtype=float)
     stays = stays.set_axis(pd.Index(pairs, tupleize_cols=False), axis=1) if rows else stays
     leaders = {choice: rank.index[rank <= rank.min() + EQUAL].tolist() for choice, (_, rank) in found.items()}
