@@ -108,12 +108,12 @@ class Study(Reported):
     @property
     def datasets(self) -> list[str]:
         """Datasets in order of first appearance."""
-        return list(dict.fromkeys(self.values.index.get_level_values(0)))
+        return self.values.index.unique(0).tolist()
 
     @property
     def methods(self) -> list[str]:
         """Methods in order of first appearance."""
-        return list(dict.fromkeys(self.values.index.get_level_values(1)))
+        return self.values.index.unique(1).tolist()
 
     @property
     def measures(self) -> list[str]:

@@ -28,7 +28,7 @@ FEW = 10
 #: Numbers of one array that are in memory at once.
 BLOCK = 2**21
 #: The same of an array that should stay in a processor's cache; and from how many datasets on each pair is sorted.
-CACHE, MANY = 2**16, 100
+CACHE, MANY = 2**15, 100
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
     products are too many; then each pair goes by its sorted differences, where the sums above the rope with each are a run.
     """
     if z.shape[1] > MANY:
-        return np.array([_shares_of_pair(draws, row, noise.max(), rope) for row in z]).T
+        columns = np.ascontiguousarray(draws.T)
+        return np.array([_shares_of_pair(columns, row, noise.max(), rope) for row in z]).T
     i, j = np.triu_indices(z.shape[1])
     sums, slack = z[:, i] + z[:, j], np.maximum(noise[i], noise[j])
     times = np.where(i == j, 1.0, 2.0)
@@ -188,21 +189,22 @@ def _shares(draws: Array, z: Array, noise: Array, rope: float) -> Array:
     return count / len(draws)
 
 
-def _shares_of_pair(draws: Array, z: Array, slack: float, rope: float) -> tuple[float, float]:
-    """`_shares` of one pair in O(n log n) a draw, with the largest float noise of all datasets for each."""
+def _shares_of_pair(columns: Array, z: Array, slack: float, rope: float) -> tuple[float, float]:
+    """`_shares` of one pair in O(n log n) a draw (a column), with the largest float noise of all datasets for each."""
     order = np.argsort(z, kind="stable")
     z = z[order]
     above, below = (np.searchsorted(z, limit - z, side) for limit, side in (
         (2 * rope + slack, "right"), (-2 * rope - slack, "left")))  # fmt: skip
     count, step = np.zeros(2), max(1, CACHE // len(z))
-    for start in range(0, len(draws), step):
-        weights = draws[start : start + step].T[order]
-        total = np.concatenate([np.zeros((1, weights.shape[1])), np.cumsum(weights, axis=0)])
+    for start in range(0, columns.shape[1], step):
+        weights = columns[:, start : start + step][order]
+        total = np.zeros((len(z) + 1, weights.shape[1]))
+        np.cumsum(weights, axis=0, out=total[1:])
         b = np.einsum("ij,ij->j", weights, total[below])
         a = 1 - np.einsum("ij,ij->j", weights, total[above])
         within = 1 - a - b
         count += ((a > b) & (a > within)).sum(), ((b > a) & (b > within)).sum()
-    return tuple(count / len(draws))
+    return tuple(count / columns.shape[1])
 
 
 @renamed(threshold="credible_level", minimize=DIRECTION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from mlflow_mleval.analysis.fusion import Fusion
@@ -87,8 +88,8 @@ class Separations:
 
     def of(self, pair: tuple[str, str]) -> tuple[int, int]:
         """Under how many of the other choices the separation of a pair stays, and how many there are."""
-        found = self.stays[pair].dropna()
-        return int(found.sum()), len(found)
+        found = self.stays[pair].to_numpy()
+        return int(np.nansum(found)), int(np.count_nonzero(~np.isnan(found)))
 
 
 class Retest:

@@ -51,14 +51,15 @@ def data(c: Comparison) -> dict[str, Any]:
     }}  # fmt: skip
 
 
-def _separations(found: Separations | None) -> list[dict[str, Any]] | None:
+def _separations(found: Separations | None, most: int | None = None) -> list[dict[str, Any]] | None:
     """By separated pair, under how many other choices it stays, and those under which it does not."""
     if found is None:
         return None
-    rows = []
-    for pair, column in found.stays.items():
+    rows, choices = [], list(found.stays.index)
+    for pair in found.stays.columns[:most]:
         stays, of = found.of(pair)
-        lost = [{"varies": kind, "choice": which} for kind, which in column.index[column == 0]]
+        kept = found.stays[pair].to_numpy()
+        lost = [{"varies": kind, "choice": which} for (kind, which), value in zip(choices, kept, strict=True) if value == 0]
         rows.append({"better": pair[0], "worse": pair[1], "stays": stays, "choices": of, "lost": lost})
     return rows
 
@@ -68,8 +69,8 @@ def _separated(c: Comparison) -> list[Table]:
     found = c.stability.separations
     if not found or not len(found.stays):
         return []
-    rows = _separations(found)[:PAIRS]
-    lost = [", ".join(lost_choices(found, (row["better"], row["worse"]))) or "–" for row in rows]
+    rows = _separations(found, PAIRS)
+    lost = [", ".join(_choice(choice["varies"], choice["choice"]) for choice in row["lost"]) or "–" for row in rows]
     columns = [
         names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows), "against"),
         Column("stays under", [f"{row['stays']} of {row['choices']}" for row in rows]), Column("but not under", lost, "wrap"),
