@@ -18,16 +18,20 @@ SUBMIT_BRIEF = f"--driver-java-options '{BRIEF}' --conf 'spark.executor.extraJav
 
 
 class Cluster:
-    """A master and workers of one core each; those still alive end with the block."""
+    """A master and workers of one core each; those still alive end with the block.
 
-    def __init__(self, folder: Path, workers: int = 2, memory: str = "600m"):
-        self._folder, self._count, self._memory = folder, workers, memory
+    A worker says that it has one core, and takes more for its Java and its Python side by side, unless it is `pinned` to one.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "600m", pinned: bool = False):
+        self._folder, self._count, self._memory, self._pinned = folder, workers, memory, pinned
 
     def __enter__(self) -> "Cluster":
         self.master = self._start("master", "--port", "0")
         try:
             self.url = self._wait("master", r"Starting Spark master at (spark://\S+)")
-            self.workers = [self._start(f"worker{i}", self.url, "-c", "1", "-m", self._memory) for i in range(self._count)]
+            each = ("-c", "1", "-m", self._memory)
+            self.workers = [self._start(f"worker{i}", self.url, *each, core=i) for i in range(self._count)]
             for i in range(self._count):
                 self._wait(f"worker{i}", "(Successfully registered)")
         except BaseException:
@@ -54,7 +58,7 @@ class Cluster:
         session.sparkContext.setLogLevel("OFF")
         return session
 
-    def _start(self, name: str, *arguments: str) -> subprocess.Popen:
+    def _start(self, name: str, *arguments: str, core: int | None = None) -> subprocess.Popen:
         import pyspark
 
         home = Path(pyspark.__file__).parent
@@ -63,6 +67,8 @@ class Cluster:
                    *(["--work-dir", str(self._folder / name)] if name != "master" else []), *arguments]  # fmt: skip
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "200m", "SPARK_DAEMON_JAVA_OPTS": BRIEF,
                        "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}  # fmt: skip
+        if self._pinned and core is not None:
+            command = ["taskset", "-c", str(core), *command]
         with open(self._folder / f"{name}.log", "wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
