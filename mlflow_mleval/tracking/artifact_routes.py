@@ -6,6 +6,8 @@ else must not: it goes by the routes of the server, which knows who may read and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +63,24 @@ def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:
 
 
 def repository(run: Run) -> Any:
-    """What takes files for a run: it has `log_artifact(file, folder)` and `delete_artifacts(path)`."""
+    """What takes files for a run: it has `log_artifact(file, folder)`."""
     if _only_routes:
         return _Routes(run.info.run_id)
     return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
 
 
+def remove(run: Run, paths: Iterable[str]) -> None:
+    """Delete artifacts of a run; they stay where the server's routes are the only way, which delete none, or the store cannot."""
+    if _only_routes:
+        return
+    there = repository(run)
+    for path in sorted(paths):
+        with suppress(MlflowException, NotImplementedError):
+            there.delete_artifacts(path)
+
+
 class _Routes:
-    """Artifacts of a run by the routes of the server, which has none to delete them."""
+    """Artifacts of a run by the routes of the server."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -76,9 +88,6 @@ class _Routes:
     def log_artifact(self, file: str, folder: str | None = None) -> None:
         path = f"{folder}/{Path(file).name}" if folder else Path(file).name
         _ask("POST", "/ajax-api/2.0/mlflow/upload-artifact", {"run_uuid": self.run_id, "path": path}, Path(file).read_bytes())
-
-    def delete_artifacts(self, path: str) -> None:
-        raise NotImplementedError
 
 
 def _fetched(run_id: str, path: str, folder: Path) -> Path | None:

@@ -142,7 +142,7 @@ def log_report(
                     runs.send(run, before)
                     status = run.info.status if before else status
                 raise
-            _remove(run, before.keys() - files.keys())
+            artifact_routes.remove(run, before.keys() - files.keys())
             said = {**all_tags, schema.TAG_UPDATED: str(int(time.time() * 1000)), **({MLFLOW_RUN_NOTE: note} if note else {})}
             about = {key: str(value)[:_MAX_PARAM] for key, value in (params or {}).items() if key not in run.data.params}
             runs.log(client, run_id, tags=packed(said, run.data.tags), params=about)
@@ -167,11 +167,3 @@ def _same(client: MlflowClient, experiment_id: str, key: str | None) -> Run | No
     """The run that holds the same report, if there is one."""
     found = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'") if key else []
     return next((run for run in found if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), None)
-
-
-def _remove(run: Run, paths: set[str]) -> None:
-    """Delete artifacts that the report no longer has; a store that cannot delete keeps them."""
-    repository = artifact_routes.repository(run)
-    for path in sorted(paths):
-        with suppress(mlflow.MlflowException, NotImplementedError):
-            repository.delete_artifacts(path)
