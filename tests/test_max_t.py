@@ -75,6 +75,13 @@ def test_float_noise_is_no_difference():
     assert found.significant_pairs == [("a", "c"), ("b", "c")]
 
 
+def test_noise_goes_by_the_dataset_however_large_another_is():
+    rounded = pd.DataFrame({"a": [1e13] + [0.1 + 0.2] * 7, "b": [1e13] + [0.3] * 7, "c": [1e13] + [0.1] * 7})
+    corrected = max_t(rounded).table.set_index(["method_a", "method_b"])["pvalue_corrected"]
+    # seven datasets tell c from both, though a difference of 0.2 would be noise beside 1e13; none tells a from b
+    assert corrected.to_dict() == {("a", "b"): 1.0, ("a", "c"): 2 / 2**7, ("b", "c"): 2 / 2**7}
+
+
 def test_a_pair_goes_by_the_datasets_that_both_finished():
     table = pd.DataFrame({"a": [3.0] * 7, "b": [2, 2, 2, 2, 2, np.nan, np.nan], "c": [1.0] * 7})
     found = max_t(table).table.set_index(["method_a", "method_b"])

@@ -49,6 +49,15 @@ def test_a_wrong_value_names_its_field(name, value, text):
     assert caught.value.field == name
 
 
+def test_a_selection_holds_fifty_experiments_and_no_more():
+    ids = [str(i) for i in range(51)]
+    assert parsed({"experiment-id": ids[:50]}).experiment_ids == tuple(ids[:50])
+    assert len(parsed({"experiment-id": [*ids[:50], "0"]}).experiment_ids) == 50  # given twice, counted once
+    with pytest.raises(SelectionError, match="51 experiments are chosen; 50 are the most") as caught:
+        parsed({"experiment-id": ids})
+    assert caught.value.field == "experiment-id"
+
+
 @pytest.fixture(scope="module")
 def door():
     """A forwarder to an application that says what it was asked, by whom."""

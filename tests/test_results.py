@@ -51,6 +51,14 @@ def test_long_and_wide_csv_parquet_and_frames_say_the_same(tmp_path):
         pd.testing.assert_frame_equal(read_results(source).sort_values(key, ignore_index=True), expected)
 
 
+def test_a_fold_number_is_an_integer_of_31_bits(tmp_path):
+    header = "measure,dataset,method,value,fold\n"
+    largest = write(tmp_path, f"{header}f1,d,a,.5,{2**31 - 1}\n")
+    assert read_results(largest)["fold"].tolist() == [2**31 - 1]
+    with pytest.raises(ImportFileError, match=r"line 2, column 'fold': '2147483648' is not a fold number"):
+        read_results(write(tmp_path, f"{header}f1,d,a,.5,{2**31}\n"))
+
+
 def test_folds_in_both_forms(tmp_path):
     long = write(tmp_path, "measure,dataset,method,value,fold\nf1,d,a,.5,1\nf1,d,a,.7,2\nf1,d,b,,\n", "long.csv")
     wide = write(tmp_path, "dataset,method,fold,f1\nd,a,1,.5\nd,a,2,.7\nd,b,,\n", "wide.csv")

@@ -56,6 +56,7 @@ def at_k_measures(
             found[key] = (hit[:, first] * discount[first]).sum(axis=1) / np.maximum(ideal[np.minimum(count, k)], 1)
         else:
             by = discount[first] if name == "psndcg" else np.ones(k)
+            # The k of psp cancels in the ratio; with it the sums are those of the definition, to a bit.
             norm = np.maximum(ideal[np.minimum(count, k)], 1) if name == "psndcg" else k
             found[key + GAIN], found[key + BEST] = ((side[:, first] * by).sum(axis=1) / norm for side in (weighted, best))
     return found

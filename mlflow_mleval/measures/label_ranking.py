@@ -89,7 +89,7 @@ def _of_places(
     share = (np.arange(1, len(row) + 1) - (end - count)[row]) / (place + 1)
     if not stable:
         # Equal relevant scores stand together behind equal irrelevant ones, so the last has the rank of them all.
-        same = (np.diff(key) == 0) & (np.diff(place) == 1) & (np.diff(row) == 0)
+        same = (np.diff(key) == 0) & (np.diff(row) == 0)
         if same.any():
             last = np.flatnonzero(np.append(~same, True))
             share = np.repeat(share[last], np.diff(last, prepend=-1))
