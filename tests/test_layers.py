@@ -2,7 +2,9 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import networkx as nx
 import pytest
@@ -19,29 +21,60 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
+MODULES = [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
+
+
+class Import(NamedTuple):
+    """What an import statement names: a module, and what it takes from there."""
+
+    module: str
+    names: tuple[str, ...]
+    inside_function: bool
+
+
 def layer_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(path: Path):
-    """The modules that a file imports anywhere, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+@cache
+def imports(path: Path) -> list[Import]:
+    """The imports of a file, also those of functions, classes and branches; each file is parsed once."""
+    found, blocks = [], [(ast.parse(path.read_text(encoding="utf-8")), False)]
+    while blocks:
+        block, inside = blocks.pop()
+        if isinstance(block, ast.Import):
+            found += [Import(alias.name, (), inside) for alias in block.names]
+        elif isinstance(block, ast.ImportFrom) and block.module:
+            found.append(Import(block.module, tuple(alias.name for alias in block.names), inside))
+        inside = inside or isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef)
+        # statements stand in lists; what stands alone is an expression, which holds no import
+        parts = [part for _, field in ast.iter_fields(block) if isinstance(field, list) for part in field]
+        blocks += [(part, inside) for part in parts if isinstance(part, ast.stmt | ast.excepthandler | ast.match_case)]
+    return found
 
 
-def modules():
-    return [p for p in sorted(ROOT.rglob("*.py")) if p.name != "__init__.py" or p.parent != ROOT]
+def imported(path: Path) -> set[str]:
+    """The full names of what a file imports anywhere."""
+    return {name for i in imports(path) for name in (i.module, *(f"{i.module}.{taken}" for taken in i.names))}
+
+
+def test_every_way_to_import_is_seen(tmp_path):
+    (tmp_path / "ways.py").write_text(
+        "import a, b.c\nif True:\n    from d import e\nelse:\n    import f\n"
+        "try:\n    import g\nexcept ImportError:\n    import h\nfinally:\n    import i\n"
+        "class C:\n    import j\n    def method(self):\n        with x:\n            from k import l\n"
+        "match x:\n    case 1:\n        import m\nfor y in x:\n    import n\nasync def f():\n    import o\n"
+    )
+    found = imports(tmp_path / "ways.py")
+    assert imported(tmp_path / "ways.py") == {*"abcdefghijklmno", "b.c", "d.e", "k.l"} - {"b", "c", "e", "l"}
+    assert {i.module for i in found if i.inside_function} == {"k", "o"}
 
 
 def test_each_layer_imports_only_what_lies_below():
     wrong = []
-    for path in modules():
+    for path in MODULES:
         own = layer_of(path)
-        for name in imports(path):
+        for name in imported(path):
             parts = name.split(".")
             if parts[0] != "mlflow_mleval" or len(parts) < 2 or parts[1] not in LEVEL:
                 continue
@@ -51,39 +84,29 @@ def test_each_layer_imports_only_what_lies_below():
 
 
 def test_every_module_belongs_to_a_layer():
-    assert {layer_of(p) for p in modules()} <= set(LEVEL)
+    assert {layer_of(p) for p in MODULES} <= set(LEVEL)
 
 
 def test_only_tracking_and_training_import_mlflow():
-    users = {layer_of(p) for p in modules() if any(n.split(".")[0] == "mlflow" for n in imports(p))}
+    users = {layer_of(p) for p in MODULES if any(n.split(".")[0] == "mlflow" for n in imported(p))}
     assert users <= {"tracking", "training", "surrogate", "server"}
 
 
 def test_no_two_modules_share_a_file_name():
-    names = Counter(path.name for path in modules())
+    names = Counter(path.name for path in MODULES)
     assert not {name for name, n in names.items() if n > 1 and name != "__init__.py"}
-
-
-def statements(node: ast.AST, inside_functions: bool):
-    """The statements of a module, also in classes and branches; those of functions if asked for."""
-    for child in ast.iter_child_nodes(node):
-        yield child
-        if inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from statements(child, inside_functions)
 
 
 def import_graph(inside_functions: bool) -> nx.DiGraph:
     """Which module of the package imports which; of a package, its __init__."""
     names = {path: path.relative_to(ROOT.parent).with_suffix("").as_posix().replace("/", ".") for path in ROOT.rglob("*.py")}
     names = {path: name.removesuffix(".__init__") for path, name in names.items()}
-    known, graph = set(names.values()), nx.DiGraph()
+    modules, graph = set(names.values()), nx.DiGraph()
     for path, name in names.items():
-        for node in statements(ast.parse(path.read_text(encoding="utf-8")), inside_functions):
-            if isinstance(node, ast.Import):
-                graph.add_edges_from((name, alias.name) for alias in node.names if alias.name in known)
-            elif isinstance(node, ast.ImportFrom) and node.module in known:
-                full = (f"{node.module}.{alias.name}" for alias in node.names)
-                graph.add_edges_from((name, other if other in known else node.module) for other in full)
+        for i in imports(path):
+            if i.module in modules and (inside_functions or not i.inside_function):
+                full = [f"{i.module}.{taken}" for taken in i.names] or [i.module]
+                graph.add_edges_from((name, other if other in modules else i.module) for other in full)
     return graph
 
 
@@ -95,5 +118,5 @@ def test_imports_run_in_no_circle(inside_functions):
 
 
 def test_modules_stay_readable():
-    long = {p.name: n for p in modules() if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600}
+    long = {p.name: n for p in MODULES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 600}
     assert not long
