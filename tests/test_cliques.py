@@ -13,7 +13,7 @@ from mlflow_mleval.analysis.cliques import cliques, letters
 
 @st.composite
 def graphs(draw):
-    """Random graphs, half of them intervals on a line (chordal)."""
+    """Random graphs, half of them intervals on a line."""
     n = draw(st.integers(1, 9))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     if draw(st.booleans()):
@@ -43,6 +43,13 @@ def test_methods_share_a_letter_exactly_where_they_are_not_separated(apart):
         assert shown[a]
         for b in apart.index:
             assert bool(set(shown[a]) & set(shown[b])) == (a == b or not apart.loc[a, b])
+
+
+def test_more_cliques_than_the_limit_are_all_shown_where_methods_are_as_many(monkeypatch):
+    monkeypatch.setattr(module, "MAX_CLIQUES", 1)
+    x = np.arange(9.0)
+    apart = pd.DataFrame(np.abs(x[:, None] - x) > 1)
+    assert cliques(apart) == [[i, i + 1] for i in range(8)]
 
 
 def test_overlapping_groups_and_a_lone_method():
