@@ -115,17 +115,10 @@ def test_shapes_and_widths_of_thresholds(shape, function):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_many_methods(function):
-    x = np.random.default_rng(2).random(200_000)
-    rows = np.argsort(x)[::20_000]
+    x = np.random.default_rng(2).random(5_000 if function == "gaussian" else 200_000)
+    rows = np.argsort(x)[:: len(x) // 10]
     got = unicriterion_flows(x, function, 0.1, 0.5, 0.3)
     assert close([flow[rows] for flow in got], dense(x, function, 0.1, 0.5, 0.3, rows))
-
-
-@pytest.mark.parametrize("s", [0.5, 0.05, 0.005, 0.001])
-def test_both_ways_to_the_gaussian_agree(s):
-    u = np.sort(np.random.default_rng(3).random(3000))
-    summed, boxes = flows._kernel_sums(u, np.ones(3000), s), flows._kernel_boxes(u, np.ones(3000), s, 9 * s * 3000)
-    assert np.allclose(summed, boxes, rtol=1e-13, atol=1e-11)
 
 
 @given(decimal_data(), st.sampled_from(FUNCTIONS), st.randoms())

@@ -2,8 +2,7 @@
 
 After one sort a preference function splits the methods below a value into three runs: those it is preferred to fully,
 those it is preferred to in part, and those it is not preferred to. Counts and prefix sums over the runs are the flows
-(Calders & Van Assche 2018, "PROMETHEE is not quadratic"). The Gaussian has no such runs; it takes a one-sided fast Gauss
-transform, or plain sums where few methods are near each other.
+(Calders & Van Assche 2018, "PROMETHEE is not quadratic"). The Gaussian has no such runs; it takes plain sums over all pairs.
 
 Where a run ends is decided by the predicate that the definition uses, ``a - b > threshold`` on floating-point numbers.
 ``b < a - threshold`` is not the same: with values of one or two decimals it moves whole groups of ties. The rounded
@@ -14,8 +13,6 @@ Inside, u are the r distinct values in rising order and n[i] counts the methods 
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import numpy.typing as npt
@@ -196,104 +193,18 @@ def _ramp(u: Array, n: Index, q: float, p: float) -> tuple[Array, Array]:
     return below, n[-1] - n[full] + partial(some, full, -1)
 
 
-#: Gaussian differences of so many s count as infinite: exp(-9²/2) < 3e-18.
-_CUTOFF = 9.0
-#: What the expansions of the Gaussian may leave out, per pair of methods.
-_REMAINDER = 2e-15
-#: Up to how many near neighbours a method, on average, plain sums are faster than expansions.
-_FEW = 64
-#: Boxes that are translated at once: small enough for the cache, and for BLAS not to start threads for it.
-_BLOCK = 256
-
-
 def _gaussian(u: Array, n: Index, s: float) -> tuple[Array, Array]:
-    """Sums of 1 - exp(-d²/2s²) over the methods below and above."""
+    """Sums of 1 - exp(-d²/2s²) over the methods below and above; by blocks of rows, each pair once."""
     size = np.diff(n).astype(float)
-    some = np.arange(0, len(u), max(len(u) // 1000, 1))
-    crowd = float((some - np.searchsorted(u, u[some] - _CUTOFF * s)).mean())
-    below, above = _kernel_sums(u, size, s) if crowd <= _FEW else _kernel_boxes(u, size, s, crowd)
-    return n[:-1] - below, (n[-1] - n[1:]) - above
-
-
-def _kernel_sums(u: Array, size: Array, s: float) -> tuple[Array, Array]:
-    """Sums of exp(-d²/2s²) over the methods below and above: neighbours at distance 1, 2, ... in the order, while near."""
-    near = np.arange(len(u)) - np.searchsorted(u, u - _CUTOFF * s)
-    below, above = np.zeros(len(u)), np.zeros(len(u))
-    upper, distance = np.flatnonzero(near > 0), 1
-    while len(upper):
-        lower = upper - distance
-        kernel = np.exp(-(((u[upper] - u[lower]) / s) ** 2) / 2)
-        below[upper] += kernel * size[lower]
-        above[lower] += kernel * size[upper]
-        distance += 1
-        upper = upper[near[upper] >= distance]
+    below, above = np.zeros((2, len(u)))
+    step = max(1, CELLS // len(u))
+    for start in range(0, len(u), step):
+        rows, columns = slice(start, start + step), slice(start + step)
+        # nothing is preferred to its equal or its better: in the block's own square only what is below counts
+        prefers = preferred(u[rows, None] - u[columns], "gaussian", 0.0, 0.0, s)
+        below[rows] = prefers @ size[columns]
+        above[columns] += size[rows] @ prefers
     return below, above
-
-
-def _kernel_boxes(u: Array, size: Array, s: float, crowd: float) -> tuple[Array, Array]:
-    """The same by a one-sided fast Gauss transform (after Greengard & Strain 1991); crowd: near neighbours on average.
-
-    The axis is cut into boxes; t and y are places in a box from its centre, in units of s. Between boxes whose centres
-    are c apart, exp(-(c+t-y)²/2) is a Taylor series in t and y: moments of each box, matrices that turn them into
-    coefficients of polynomials in t, and their values. Within a box, where only the methods below count,
-    exp(-(t-y)²/2) = exp(-t²/2) exp(-y²/2) Σ (ty)^k/k!, and the sums over y are prefix sums.
-    """
-    # The more methods there are within s, the narrower the boxes: fewer terms. A power of two keeps t and y exact.
-    width = 2.0 ** np.floor(np.log2(s * np.clip(32 * _CUTOFF / crowd, 1 / 8, 1)))
-    h = width / s
-    terms = next(k for k in range(1, 99) if (h / 2) ** k < _REMAINDER * math.sqrt(math.factorial(k)))
-    own_terms = next(k for k in range(1, 99) if (h / 2) ** (2 * k) < _REMAINDER * math.factorial(k))
-    ids = np.floor(u / width)
-    y = (u - (ids + 0.5) * width) / s
-    start = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
-    ids = ids[start]
-    counts = np.diff(start, append=len(u))
-
-    moments, own = np.empty((terms, len(start))), np.zeros(len(u))
-    power, bell, t = size.copy(), np.exp(-(y**2) / 2), np.ones(len(u))
-    inner, total = np.empty_like(own), np.empty_like(own)
-    for k in range(terms):
-        moments[k] = np.add.reduceat(power, start)
-        if k < own_terms:
-            np.multiply(power, bell, out=inner)
-            np.cumsum(inner, out=total)
-            total -= inner
-            total -= np.repeat(total[start], counts)
-            total *= t
-            own += total
-            t *= y / (k + 1)
-        power *= y
-    own *= bell
-
-    below, above = np.zeros_like(moments), _translation(0.0, terms).T @ moments
-    for j in range(1, min(int(_CUTOFF / h) + 2, int(ids[-1] - ids[0]) + 1)):
-        source = np.searchsorted(ids, ids - j)
-        pairs, matrix = np.flatnonzero(ids[source] == ids - j), _translation(j * h, terms)
-        for first in range(0, len(pairs), _BLOCK):
-            upper = pairs[first : first + _BLOCK]
-            lower = source[upper]
-            below[:, upper] += matrix @ moments[:, lower]
-            above[:, lower] += matrix.T @ moments[:, upper]
-    return own + _values(below, counts, y), _values(above, counts, y) - own - size
-
-
-def _translation(c: float, terms: int) -> Array:
-    """Coefficients of t^a y^b in exp(-(c+t-y)²/2), a and b below `terms`. The transpose has those of exp(-(c-t+y)²/2)."""
-    derivatives = [1.0, -c]
-    for k in range(1, 2 * terms):
-        derivatives.append(-c * derivatives[k] - k * derivatives[k - 1])
-    k = np.arange(terms)
-    f = np.array([float(math.factorial(i)) for i in k])
-    return np.exp(-(c**2) / 2) * np.array(derivatives)[k[:, None] + k] * np.where(k % 2, -1, 1) / np.outer(f, f)
-
-
-def _values(coefficients: Array, counts: Index, t: Array) -> Array:
-    """The polynomial of each method's box at its place in the box."""
-    total = np.repeat(coefficients[-1], counts)
-    for row in coefficients[-2::-1]:
-        total *= t
-        total += np.repeat(row, counts)
-    return total
 
 
 _SUMS = {
