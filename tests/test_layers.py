@@ -13,7 +13,7 @@ import mlflow_mleval
 
 ROOT = Path(mlflow_mleval.__file__).parent
 LAYERS = [
-    ["errors", "redaction", "validation", "naming", "renamed", "reported", "lazy"], ["measures"],
+    ["errors", "redaction", "validation", "naming", "reported", "lazy"], ["measures"],
     ["evaluation", "batches", "study", "survey"],
     ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "genai", "stats", "losses"],
     ["surrogate", "assembling"], ["cli", "server"],

@@ -83,8 +83,6 @@ def test_thresholds_between_neighbours_of_a_narrow_type(kind):
         assert ev.statistics["cardinality_pred"] == ev.statistics["cardinality_true"]
 
 
-def test_the_former_order_works_with_a_warning():
-    s, y = [[0.2, 0.6]], [[1, 0]]
-    with pytest.warns(DeprecationWarning, match="`calibrate_threshold` takes `y_true` before `y_score` now, as `evaluate` does"):
-        assert calibrate_threshold(s, y) == calibrate_threshold(y, s)
-    assert calibrate_threshold(y_score=s, y_true=y) == calibrate_threshold(y, s)
+def test_scores_in_place_of_the_truth_are_refused():
+    with pytest.raises(ValueError, match="`y_true` must hold only 0 and 1, got 0.2"):
+        calibrate_threshold([[0.2, 0.6]], [[1, 0]])

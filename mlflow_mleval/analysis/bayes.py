@@ -18,7 +18,6 @@ from scipy import special
 from mlflow_mleval.analysis.folds.covariance import checked_ratio, variance_factor
 from mlflow_mleval.analysis.paired import moments, named_pairs, pair_differences, taken_for_certain
 from mlflow_mleval.measures.registry import Direction
-from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
@@ -57,7 +56,6 @@ class BayesResult:
     n_resamples: int | None = field(default=None, metadata={"key": "n_draws"})
     seed: int | None = None
     warnings: tuple[str, ...] = ()
-    threshold, n_draws = alias("credible_level"), alias("n_resamples")
 
     def verdict(self) -> str:
         """What the probabilities say, in a sentence, and what they rest on."""
@@ -82,7 +80,6 @@ class BayesResult:
         return f"{found}; this rests on {rests[self.test]} and is not corrected for the number of pairs."
 
 
-@renamed(threshold="credible_level", n_draws="n_resamples", minimize=DIRECTION)
 def bayesian_signed_rank(
     table: ArrayLike | pd.DataFrame, rope: float, *, direction: Direction = "max", prior_strength: float = 0.5,
     credible_level: float = 0.95, n_resamples: int = 20_000, seed: int = 0,
@@ -207,7 +204,6 @@ def _shares_of_pair(columns: Array, z: Array, slack: float, rope: float) -> tupl
     return tuple(count / columns.shape[1])
 
 
-@renamed(threshold="credible_level", minimize=DIRECTION)
 def bayesian_t(
     table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, direction: Direction = "max",
     credible_level: float = 0.95,

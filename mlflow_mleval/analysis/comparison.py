@@ -43,7 +43,6 @@ from mlflow_mleval.analysis.survivals import METHODS, Retest, Survivals, separat
 from mlflow_mleval.analysis.to_doubt import collected, leaning, turning
 from mlflow_mleval.errors import IncomparableRunsError
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.renamed import renamed
 from mlflow_mleval.reported import Detailed
 from mlflow_mleval.study import Study, left_out
 from mlflow_mleval.validation import one_of, probability
@@ -361,7 +360,6 @@ class Comparison(Detailed):
         return survivals(found.sensitivity, found.leave_one_out, self.fusion.ranking.index[0], len(measures))
 
 
-@renamed(threshold="max_correlation", n_draws="n_resamples")
 def compare(
     study: Study, *, on: str = FUSED, preference: Any = "v_shape", weights: Any = "entropy", p: Any = None, q: Any = None,
     s: Any = None, drop_constant: bool = False, alpha: float = 0.05, ties: str = "correct", test: str = "max-t",

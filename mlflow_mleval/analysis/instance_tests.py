@@ -21,7 +21,6 @@ from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
 from mlflow_mleval.measures.registry import MEASURES, directions
 from mlflow_mleval.naming import some
-from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import at_least_one, one_of, probability, unique_names
 
@@ -149,7 +148,6 @@ class InstanceTests(Reported):
     seed: int
     warnings: tuple[str, ...] = ()
     anytime: bool = False
-    n_draws = alias("n_resamples")
 
     @property
     def ordered(self) -> pd.DataFrame:
@@ -175,7 +173,6 @@ class InstanceTests(Reported):
         )
 
 
-@renamed(n_draws="n_resamples")
 def instance_tests(
     methods: Mapping[Hashable, Source], measures: Iterable[str], *, minimize: Iterable[str] = (), maximize: Iterable[str] = (),
     clusters: ArrayLike | pd.Series | None = None, blocks: ArrayLike | pd.Series | None = None, alpha: float = 0.05,

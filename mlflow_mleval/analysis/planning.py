@@ -21,7 +21,6 @@ from mlflow_mleval.analysis.posthoc.max_t import datasets_needed, level_of_a_pai
 from mlflow_mleval.analysis.posthoc.wilcoxon import feasibility
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
-from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import one_of, probability
 
 Array = NDArray[np.float64]
@@ -51,7 +50,6 @@ class EquivalenceResult:
     alpha: float
     methods: list[Hashable]
     warnings: tuple[str, ...] = ()
-    margin = alias("rope")
 
     def verdict(self) -> str:
         """What the tests say, in a sentence."""
@@ -65,7 +63,6 @@ class EquivalenceResult:
         return f"{found}; a pair that is not shown equivalent need not differ: there may be too little data for either."
 
 
-@renamed(margin="rope", minimize=DIRECTION)
 def equivalence(
     table: ArrayLike | pd.DataFrame, rope: float, *, ratio: float | None = None, direction: Direction = "max",
     correction: str = "holm", alpha: float = 0.05,
@@ -224,7 +221,6 @@ class Plan:
         )
 
 
-@renamed(minimize=DIRECTION)
 def plan(
     table: ArrayLike | pd.DataFrame, *, over: str = "datasets", ratio: float | None = None, direction: Direction = "max",
     power: float = 0.8, correction: str | None = None, alpha: float = 0.05, level: float | None = None,

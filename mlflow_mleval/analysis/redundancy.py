@@ -14,7 +14,6 @@ from scipy import special
 from mlflow_mleval.analysis.fusion import Fusion
 from mlflow_mleval.analysis.ranks import components
 from mlflow_mleval.naming import some
-from mlflow_mleval.renamed import alias, renamed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -63,7 +62,6 @@ class Redundancy:
     ranking: pd.DataFrame
     without: Fusion
     warnings: tuple[str, ...] = ()
-    threshold = alias("max_correlation")
 
     @property
     def graph(self) -> nx.Graph:
@@ -172,7 +170,6 @@ def ranking_without(fusion: Fusion, kept: Sequence[str]) -> tuple[pd.DataFrame, 
     return ranking, without
 
 
-@renamed(threshold="max_correlation")
 def redundancy(fusion: Fusion, max_correlation: float = 0.9) -> Redundancy:
     """Find the redundant measures of a fused study of at least three methods, and how the ranking moves without them.
 

@@ -24,7 +24,6 @@ from mlflow_mleval.analysis.ranks import complete_table
 from mlflow_mleval.analysis.unicriterion import place_shares, tied_places, tied_ranks
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count, some
-from mlflow_mleval.renamed import DIRECTION, alias, renamed
 from mlflow_mleval.validation import at_least_one, one_of, probability
 
 Array = NDArray[np.float64]
@@ -52,7 +51,6 @@ class RankConfidence:
     exact: bool
     seed: int
     warnings: tuple[str, ...] = ()
-    n_draws = alias("n_resamples")
 
     @property
     def best(self) -> list[Hashable]:
@@ -69,7 +67,6 @@ class RankConfidence:
         )
 
 
-@renamed(n_draws="n_resamples", minimize=DIRECTION)
 def rank_confidence(
     table: ArrayLike | pd.DataFrame, *, direction: Direction = "max", alpha: float = 0.05, n_resamples: int = RESAMPLES,
     seed: int = 0,
@@ -151,7 +148,6 @@ class RankBootstrap:
     n_resamples: int
     seed: int
     warnings: tuple[str, ...] = ()
-    n_draws = alias("n_resamples")
 
     def verdict(self) -> str:
         """What the draws say, in a sentence."""
@@ -165,7 +161,6 @@ class RankBootstrap:
         )
 
 
-@renamed(n_draws="n_resamples")
 def bootstrap_ranks(
     fusion: Fusion, *, ratio: float | None = None, alpha: float = 0.05, n_resamples: int = 500, seed: int = 0
 ) -> RankBootstrap:

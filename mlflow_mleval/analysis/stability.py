@@ -18,7 +18,6 @@ from mlflow_mleval.analysis.fusion import Fusion, fuse, mean_ranking, study_flow
 from mlflow_mleval.analysis.promethee import PREFERENCES, WEIGHTS, Preference, Threshold, WeighedFlows, Weights
 from mlflow_mleval.analysis.unicriterion import TIE, Array, place_shares, tied_places, tied_ranks
 from mlflow_mleval.errors import MissingResultsError
-from mlflow_mleval.renamed import alias, renamed
 from mlflow_mleval.study import MISSING, Study
 from mlflow_mleval.validation import at_least_one
 
@@ -91,7 +90,6 @@ class RankAcceptability:
     central_weights: pd.DataFrame
     n_resamples: int
     seed: int
-    n_draws = alias("n_resamples")
 
 
 @dataclass(frozen=True)
@@ -357,7 +355,6 @@ def _smallest_shift(deficit: float, gain: Array, room: Array) -> Array | None:
     return change
 
 
-@renamed(n_draws="n_resamples")
 def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0) -> RankAcceptability:
     """How often each method takes each overall rank when nothing is known about the weights.
 

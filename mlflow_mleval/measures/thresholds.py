@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from math import ceil
 from typing import Any
 
@@ -91,7 +90,7 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     ------
     ValueError, TypeError
         Not matrices of numbers, different numbers or names of labels, a score that is NaN or infinite, a truth other than 0 or
-        1. The former order, ``(y_score, y_true)``, works with a DeprecationWarning where the values tell it.
+        1.
 
     >>> y_score = [[1.0, 0.75, 0.125], [0.75, 0.25, 0.0]]
     >>> calibrate_threshold([[1, 0, 0], [1, 1, 0]], y_score)
@@ -99,10 +98,6 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     >>> calibrate_threshold([[1, 0, 0], [1, 1, 1]], y_score, per_label=True)
     array([0.75  , 0.5   , 0.0625])
     """
-    if not _binary(y_true) and _binary(y_score):
-        text = "`calibrate_threshold` takes `y_true` before `y_score` now, as `evaluate` does."
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
-        y_true, y_score = y_score, y_true
     score, true = score_matrix(y_score, "y_score"), binary_matrix(y_true, "y_true")
     same_columns(y_score, "y_score", y_true, "y_true")
     n, k = score.shape
@@ -112,14 +107,6 @@ def calibrate_threshold(y_true: Any, y_score: Any, *, per_label: bool = False) -
     if not per_label:
         return _threshold(_dense(score).ravel(), wanted.sum())
     return np.array([_threshold(_dense(score[:, [j]]).ravel(), wanted[j]) for j in range(k)])
-
-
-def _binary(matrix: Any) -> bool:
-    try:
-        binary_matrix(matrix, "matrix")
-    except (ValueError, TypeError):
-        return False
-    return True
 
 
 def _threshold(scores: NDArray[Any], wanted: float) -> float:

@@ -15,7 +15,6 @@ from mlflow_mleval.analysis.paired import CORRECTIONS, decided, named_pairs, pai
 from mlflow_mleval.analysis.posthoc.description import Posthoc, Tested
 from mlflow_mleval.measures.registry import Direction
 from mlflow_mleval.naming import count
-from mlflow_mleval.renamed import DIRECTION, renamed
 from mlflow_mleval.validation import one_of, probability
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -105,7 +104,6 @@ class Feasibility:
     message: str
 
 
-@renamed(minimize=DIRECTION)
 def wilcoxon_pairs(
     table: ArrayLike | pd.DataFrame, direction: Direction = "max", correction: str = "holm", control: Hashable | None = None,
     alternative: str = "two-sided", alpha: float = 0.05, decimals: int | None = None, gaps: bool = False,

@@ -168,7 +168,7 @@ def data(c: Comparison) -> dict[str, Any]:
         "bootstrap": bootstrap and {
             "table": bootstrap.table.rename_axis("method").reset_index(),
             "shares": {m: row.tolist() for m, row in bootstrap.acceptability.iterrows()},
-            **doc.named(bootstrap, "ratios", "alpha", "n_draws", "seed"),
+            **doc.named(bootstrap, "ratios", "alpha", "seed"), "n_draws": bootstrap.n_resamples,
         },
         **doc.named(found, "by_fold", "absent", "warnings"),
     }}  # fmt: skip
