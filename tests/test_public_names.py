@@ -44,3 +44,10 @@ def test_a_name_that_is_none_is_refused():
 def test_importing_the_package_imports_nothing_heavy():
     script = "import sys, mlflow_mleval; print(sorted({'mlflow', 'numpy', 'pandas', 'scipy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_logging_a_run_brings_no_comparison():
+    script = "import sys, mlflow_mleval; mlflow_mleval.log_evaluation; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    own = [name for name in output.stdout.split() if name.startswith("mlflow_mleval")]
+    assert "mlflow_mleval.analysis.comparison" not in own and len(own) <= 90

@@ -1,10 +1,14 @@
 """What a reader must know before believing the verdict."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from __future__ import annotations
 
-from mlflow_mleval.analysis.comparison import Comparison
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from mlflow_mleval.report.document import ALWAYS, Section, points
+
+if TYPE_CHECKING:
+    from mlflow_mleval.analysis.comparison import Comparison
 
 #: Doubts that stand on a terminal.
 MOST = 6
