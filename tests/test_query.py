@@ -124,7 +124,7 @@ def test_reports_are_no_results(log, client):
     with open(client.download_artifacts(run_id, "mleval_report.html"), encoding="utf-8") as stored:
         assert stored.read() == "<p>ä"
     assert load().methods == ["a"] and not left_out(load())
-    with pytest.raises(ValueError, match=r"relative paths without \.\., got '\.\./x'"):
+    with pytest.raises(ValueError, match=r"`files` must have paths below a folder, but the path '\.\./x' holds"):
         log_report({"../x": ""}, experiment_id="0", run_name="r")
     with pytest.raises(NoRunsError, match="reports apart"):
         load(filter_string="tags.team = 'we'")

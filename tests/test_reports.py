@@ -43,8 +43,12 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
     run = client.get_run(run_id)
     assert contents(client, run_id, tmp_path_factory.mktemp("now")) == FIRST
     assert run.info.status == "FINISHED" and run.data.tags["mlflow.note.content"] == "one"
+
+    def full():
+        raise OSError("no space left")
+
     with pytest.raises(StoreError, match="cannot write to the store"):
-        log({"mleval/b.csv": "", **broken}, "new")
+        log({"mleval/a.csv": "A", "mleval/b.csv": full}, "new")
     (failed,) = client.search_runs(["0"], "tags.`mleval.report` = 'new'")
     assert failed.info.status == "FAILED"
     assert log(SECOND, "new") == failed.info.run_id and client.get_run(failed.info.run_id).info.status == "FINISHED"

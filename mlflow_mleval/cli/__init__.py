@@ -22,6 +22,7 @@ from mlflow_mleval.cli.evaluate import evaluate
 from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
 from mlflow_mleval.cli.over import heeded, run_over
 from mlflow_mleval.cli.profile import profile
+from mlflow_mleval.naming import inside
 
 GATE = 3
 _STUDY = (*opt.selection, opt.folds_by, *opt.measures, opt.missing)
@@ -282,7 +283,7 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
     if what == "report" and format == "html" and filename not in (None, "-"):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
-        data = ((str(folder / name), parts) for name, parts in made.parts())
+        data = ((str(inside(folder, name)), parts) for name, parts in made.parts())
         page = ((filename, [made.render(each, width())]) for each in (format,))  # made last, when the data are written
         write_all(chain(data, page))
         say(f"wrote {filename}", quiet)

@@ -30,7 +30,7 @@ from mlflow_mleval.errors import IncomparableRunsError, NoRunsError
 from mlflow_mleval.evaluation import evaluate
 from mlflow_mleval.measures.dependence import family_weights
 from mlflow_mleval.measures.minimisers import MAX_CANDIDATES, NearestNeighbourMinimiser
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import inside, some
 from mlflow_mleval.report.document import Document
 from mlflow_mleval.report.escape import markdown, terminal
 from mlflow_mleval.report.html import standalone
@@ -95,7 +95,7 @@ class SurrogateStudy:
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``surrogates.html``, ``surrogates.svg`` (the heatmap) and ``surrogates.csv`` into a folder, made if need be."""
-        files = {Path(folder, name): content for name, content in self.files().items()}
+        files = {inside(folder, name): content for name, content in self.files().items()}
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
             path.write_text(content, encoding="utf-8", newline="")

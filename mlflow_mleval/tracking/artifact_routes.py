@@ -6,7 +6,7 @@ else must not: it goes by the routes of the server, which knows who may read and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from mlflow.store.artifact.artifact_repository_registry import (
     get_registered_artifact_repositories,
 )
 
+from mlflow_mleval.naming import check_paths, inside
+
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
 _only_routes = False
@@ -35,7 +37,14 @@ def go_by_routes() -> None:
 
 
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
-    """An artifact of a run as a file in the folder; None where there is none."""
+    """An artifact of a run as a file in the folder; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        The path leads out of the folder.
+    """
+    inside(folder, path)
     if _only_routes:
         return _fetched(run_id, path, Path(folder))
     try:
@@ -69,11 +78,20 @@ def repository(run: Run) -> Any:
     return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
 
 
-def remove(run: Run, paths: Iterable[str]) -> None:
+def check_targets(there: Any, paths: Collection[str]) -> None:
+    """Raise a ValueError where files would not land among the artifacts, such as beyond a link in a local folder."""
+    check_paths(paths)
+    if (folder := getattr(there, "artifact_dir", None)) is not None:
+        for path in paths:
+            inside(folder, path)
+
+
+def remove(run: Run, paths: Collection[str]) -> None:
     """Delete artifacts of a run; they stay where the server's routes are the only way, which delete none, or the store cannot."""
     if _only_routes:
         return
     there = repository(run)
+    check_targets(there, paths)
     for path in sorted(paths):
         with suppress(MlflowException, NotImplementedError):
             there.delete_artifacts(path)
@@ -91,9 +109,7 @@ class _Routes:
 
 
 def _fetched(run_id: str, path: str, folder: Path) -> Path | None:
-    target = folder / path
-    if not target.resolve().is_relative_to(folder.resolve()):  # anybody may have put it there
-        return None
+    target = inside(folder, path)
     if path not in (entry["path"] for entry in _entries(run_id, path.rpartition("/")[0]) if not entry.get("is_dir")):
         return None  # asked for by itself, what is not there is a failure of the server
     response = _ask("GET", "/get-artifact", {"run_id": run_id, "path": path})

@@ -111,8 +111,8 @@ def elsewhere(
 def artifact(client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | str | None:
     """A table among the artifacts of a run, or the reason why it cannot be read; None where there is none."""
     with tempfile.TemporaryDirectory() as folder:
-        local = download(client, run_id, path, folder)
         try:
+            local = download(client, run_id, path, folder)
             return None if local is None else read(local)
         except ValueError as error:
             return str(error)

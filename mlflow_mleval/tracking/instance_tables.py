@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import inside, some
 from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.artifact_routes import download
@@ -84,7 +84,7 @@ def instances_of(
         paths: dict[str, Path] = {}
         broken = []
         for run in runs.itertuples():
-            place = Path(folder) / run.run_id
+            place = inside(folder, run.run_id)
             place.mkdir()
             path = download(client, run.run_id, schema.ARTIFACT_INSTANCES, str(place))
             if path is None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -121,8 +121,10 @@ def log_report(
     StoreError
         The store cannot be reached. A report that was written in part has status FAILED.
     """
-    if wrong := [p for p in files if not p or PurePosixPath(p).is_absolute() or ".." in PurePosixPath(p).parts]:
-        raise ValueError(f"`files` must have relative paths without .., got {', '.join(map(repr, wrong))}.")
+    try:
+        naming.check_paths(files)
+    except ValueError as error:
+        raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
     note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
     all_tags = {key: store.redacted(value) for key, value in resolve_tags().items()} | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}

@@ -26,7 +26,7 @@ from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS, MLFLOW_RUN_NOTE
 
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.naming import some, text_problem
+from mlflow_mleval.naming import check_paths, inside, some, text_problem
 from mlflow_mleval.redaction import raise_alone
 from mlflow_mleval.tracking import artifact_routes, schema, store
 from mlflow_mleval.tracking.conflicts import patiently
@@ -141,6 +141,7 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
     StoreError
         The store cannot be reached; or the run is deleted, a report, or holds another result already.
     """
+    check_paths(payload.files)
     client = store.connect(create=True)
     if experiment_name is None:
         run_id = target(run_id)
@@ -268,8 +269,12 @@ def _go_on() -> None:
 
 
 def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]], jobs: Sequence[Callable[[], None]] = ()) -> None:
-    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it."""
+    """Artifacts of a run in threads, while the next are made, beside other jobs; the first failure ends it.
+
+    All paths are checked before anything is written.
+    """
     repository = artifact_routes.repository(run)
+    artifact_routes.check_targets(repository, files)
 
     def upload(local: Path, parent: str) -> None:
         _go_on()
@@ -282,7 +287,7 @@ def send(run: Run, files: Mapping[str, str | bytes | Callable[[], str | bytes]],
                 crew.submit(job)
             for path, make in files.items():
                 content = make() if callable(make) else make
-                local = Path(folder, path)
+                local = inside(folder, path)
                 local.parent.mkdir(parents=True, exist_ok=True)
                 local.write_bytes(content.encode() if isinstance(content, str) else content)
                 crew.submit(partial(upload, local, str(PurePosixPath(path).parent)))

@@ -151,6 +151,12 @@ def measure_of(key: str) -> str | None:
     return key[len(METRIC_PREFIX) :] if key.startswith(METRIC_PREFIX) else None
 
 
+def is_result_file(path: str) -> bool:
+    """Whether this package writes artifacts at such a path."""
+    in_folder = path.startswith(f"{ARTIFACT_FOLDER}/")
+    return in_folder or path in (ARTIFACT_REPORT, ARTIFACT_SUMMARY)
+
+
 def newer_schema(tags: Mapping[str, str]) -> str | None:
     """Why a run's tags must not be read by this version; None where they can be.
 

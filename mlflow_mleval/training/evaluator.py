@@ -13,6 +13,8 @@ from typing import Any
 # mlflow.models these classes are not there yet at that time, and the evaluator would stay unknown without a word.
 from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, ModelEvaluator
 
+from mlflow_mleval.naming import check_paths
+
 MODEL_TYPES = ("multilabel", "hierarchical", "one_label")
 _LOGGING = ("method", "dataset", "measures", "log_instances")
 _EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "conventions", "hierarchy")
@@ -179,5 +181,6 @@ def _paths(run_id: str, folder: str | None = None) -> Iterator[str]:
     for entry in entries:
         if entry.path == schema.ARTIFACT_FOLDER:
             yield from _paths(run_id, entry.path)
-        elif folder or entry.path in (schema.ARTIFACT_REPORT, schema.ARTIFACT_SUMMARY):
+        elif schema.is_result_file(entry.path):
+            check_paths([entry.path])
             yield entry.path

@@ -16,6 +16,7 @@ from typing import Any
 from mlflow.entities import Metric
 
 from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.naming import check_paths, some
 from mlflow_mleval.tracking import runs, schema, store
 
 #: The setting that names the folder, and what it is without.
@@ -152,10 +153,15 @@ def _experiment(name: str | None) -> dict[str, str]:
 
 def _read(path: Path) -> tuple[runs.Payload, dict[str, Any]]:
     try:
+        if path.is_symlink() or not path.is_file():
+            raise ValueError("it is no regular file")
         parts = json.loads(path.read_text(encoding="utf-8"))
         if parts["format"] != _FORMAT:
             raise ValueError(f"format {parts['format']!r} is not known to this version")
         curves = {key: dict(map(tuple, values)) for key, values in parts["curves"].items()}
+        check_paths(parts["files"])
+        if foreign := [name for name in parts["files"] if not schema.is_result_file(name)]:
+            raise ValueError(f"{some(map(repr, foreign))} is no file of a result")
         files = {name: _made(text) for name, text in parts["files"].items()}
         own = (parts[key] for key in ("method", "dataset", "means", "folds", "by_fold"))
         history = [Metric(*values) for values in parts.get("history", ())]

@@ -1,0 +1,124 @@
+"""Paths from outside never lead out of the folder that they are joined to, and nothing is written where one does."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mlflow_mleval.cli import main
+from mlflow_mleval.errors import ImportFileError, StoreError
+from mlflow_mleval.naming import check_paths, inside
+from mlflow_mleval.tracking import artifact_routes, runs, schema
+from mlflow_mleval.training import unsent
+
+LEADING_OUT = [
+    "../x", "/etc/x", "a/../../x", "..", ".", "", "a//b", "a/", "C:/x", "c:x", "a/C:x", "..\\x", "a\\..\\..\\x", "\\\\host\\x",
+    "a\0b", "%2e%2e/x", "%252e%252e/x", "%2Fetc/x", "a%5c..%5cx", "a\nb", "\x9b", "\ud800", "x" * 300, "é" * 200, "/" * 5000,
+]  # fmt: skip
+PIECES = ["..", ".", "/", "\\", "a", "C:", "%2e", "%2f", "%25", "\0", "mleval", "é", " ", "~"]
+paths = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join))
+FOLDER = Path(__file__).parent
+
+
+@pytest.mark.parametrize("path", LEADING_OUT)
+def test_what_leads_out_is_refused_by_name(path):
+    with pytest.raises(ValueError, match="^the path .* must lie below a folder$"):
+        inside(FOLDER, path)
+
+
+@given(paths)
+@example("mleval/folds.parquet")
+@example("100%.csv")
+def test_a_path_lies_below_the_folder_or_is_refused(path):
+    try:
+        joined = inside(FOLDER, path)
+    except ValueError:
+        return
+    assert joined != FOLDER and Path(os.path.normpath(joined)).is_relative_to(FOLDER)
+    assert joined == FOLDER / path and joined.relative_to(FOLDER).as_posix() == path
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=20), min_size=1))
+def test_plain_names_pass(parts):
+    check_paths(["/".join(parts)])
+
+
+def test_a_link_that_leads_out_is_refused_and_one_that_stays_is_not(tmp_path):
+    folder = tmp_path / "folder"
+    (folder / "real").mkdir(parents=True)
+    (folder / "stays").symlink_to(folder / "real")
+    (folder / "leaves").symlink_to(tmp_path)
+    (folder / "endless").symlink_to("endless")
+    assert inside(folder, "stays/x") == folder / "stays" / "x"
+    assert inside(folder, "endless/x")
+    with pytest.raises(ValueError, match="'leaves/x' leads out of .* by a link"):
+        inside(folder, "leaves/x")
+
+
+def test_a_path_is_a_file_or_a_folder():
+    with pytest.raises(ValueError, match="'a' and 'a/b' the first is a file and a folder"):
+        check_paths(["a", "a/b"])
+
+
+def keep(folder, monkeypatch, files):
+    """A kept result that holds these files, as whoever makes one by hand would write it: with the right digest."""
+    monkeypatch.setenv(unsent.SETTING, str(folder))
+    payload = runs.Payload("A", "d", {"f1": 0.5}, files={path: lambda: "#!" for path in files})
+    return unsent.keep(payload, run_id=None, experiment_name="kept")
+
+
+@pytest.mark.parametrize("path", ["{out}/x", "../../x", "mleval/../../../x", "model/MLmodel", "mleval\\x"])
+def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
+    folder = tmp_path / "kept"
+    out = tmp_path / "out"
+    out.mkdir()
+    kept = keep(folder, monkeypatch, [schema.ARTIFACT_LABELS, path.format(out=out)])
+    done = CliRunner().invoke(main, ["import", str(folder)])
+    assert done.exit_code == 1 and "holds no result that can be read" in done.stderr
+    assert kept.exists() and not list(out.iterdir()) and not list(tmp_path.rglob("x"))
+    assert client.get_experiment_by_name("kept") is None, "nothing is written before all paths are checked"
+
+
+def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
+    folder = tmp_path / "kept"
+    keep(folder, monkeypatch, []).rename(tmp_path / "elsewhere.json")
+    (folder / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(ImportFileError, match="it is no regular file"):
+        unsent.send_unsent(folder)
+    (folder / "link.json").unlink()
+    os.mkfifo(folder / "pipe.json")
+    with pytest.raises(ImportFileError, match="it is no regular file"):
+        unsent.send_unsent(folder)
+
+
+def test_a_run_takes_no_path_that_leads_out(client, tmp_path):
+    payload = runs.Payload("A", "d", {"f1": 0.5}, files={"../x": lambda: "", schema.ARTIFACT_LABELS: lambda: ""})
+    with pytest.raises(ValueError, match=r"the path '\.\./x' holds"):
+        runs.write(payload, experiment_name="y")
+    assert client.get_experiment_by_name("y") is None
+
+
+def test_no_artifact_is_written_or_removed_beyond_a_link(client, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "labels.json").write_text("theirs")
+    run = client.create_run(client.create_experiment("linked"))
+    root = Path(artifact_routes.repository(run).artifact_dir)
+    root.mkdir(parents=True)
+    (root / "mleval").symlink_to(out)
+    payload = runs.Payload("A", "d", {"f1": 0.5}, files={schema.ARTIFACT_LABELS: lambda: "ours"})
+    for act in (
+        lambda: runs.write(payload, run_id=run.info.run_id),
+        lambda: artifact_routes.remove(run, [schema.ARTIFACT_LABELS]),
+    ):
+        with pytest.raises((StoreError, ValueError), match="by a link"):
+            act()
+    assert [path.read_text() for path in out.iterdir()] == ["theirs"]
+
+
+def test_a_download_stays_in_its_folder(client, tmp_path):
+    with pytest.raises(ValueError, match="holds an empty part"):
+        artifact_routes.download(client, "0" * 32, "../x", str(tmp_path))
