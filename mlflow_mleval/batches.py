@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import click
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, merge
 from mlflow_mleval.measures.propensities import Propensities
@@ -41,31 +42,19 @@ def evaluate_batches(
     """
     if options.get("train_labels") is not None:
         options["train_labels"] = Propensities.of(options["train_labels"])  # once
-    whole = None
-    for i, batch in enumerate(_with_progress(batches, sys.stderr.isatty() if progress is None else progress)):
-        positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
-        try:
-            part = evaluate(*positional, **named, **options, instances=False)
-            whole = part if whole is None else merge([whole, part])
-        except (ValueError, TypeError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"batch {i}: {error}") from error
+    hidden = not (sys.stderr.isatty() if progress is None else progress)
+    whole: Evaluation | None = None
+    with click.progressbar(
+        batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
+    ) as bar:
+        for i, batch in enumerate(bar):
+            positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
+            try:
+                part = evaluate(*positional, **named, **options, instances=False)
+                whole = part if whole is None else merge([whole, part])
+            except (ValueError, TypeError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"batch {i}: {error}") from error
     if whole is None:
         raise ValueError("`batches` must yield at least one batch, got none. There is nothing to evaluate.")
     return whole
-
-
-def _with_progress(batches: Iterable[Any], progress: bool) -> Iterator[Any]:
-    """The batches, with a progress bar on standard error, or their number where it is not known how many come."""
-    if not progress:
-        yield from batches
-        return
-    count = len(batches) if hasattr(batches, "__len__") else None
-    start = shown = time.monotonic()
-    for done, batch in enumerate(batches, 1):
-        yield batch
-        if time.monotonic() - shown > 0.1 or done == count:
-            shown = time.monotonic()
-            bar = f"[{'#' * (20 * done // count):20}] {done}/{count}" if count else f"{done}"
-            print(f"\r{bar} batches, {shown - start:.1f} s", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
