@@ -1,15 +1,20 @@
-"""Where the command line's output goes when stdout is closed, full, or read by a program that stops early; texts of errors."""
+"""Where output of the command line goes: stdout that is closed or full, files, links, pipes and devices; its errors."""
 
 import io
+import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from mlflow_mleval.cli import main, output
 from mlflow_mleval.cli.command import in_flags
+from mlflow_mleval.tracking.importing import import_results
 
 
 def shell(line):
@@ -47,7 +52,6 @@ def test_arguments_of_python_are_shown_as_options_that_can_be_typed(said, shown)
 def test_errors_of_a_command_go_through_it():
     """The text of a pure layer, as a user of the command gets it."""
     import click
-    from click.testing import CliRunner
 
     from mlflow_mleval.cli.command import Command
     from mlflow_mleval.cli.options import missing
@@ -84,3 +88,110 @@ def test_progress_tells_what_is_done_and_the_rate_and_begins_anew(monkeypatch):
     shown = [line for line in sys.stderr.getvalue().split("\r") if "reading" in line]
     assert [re.search(r"] +(\S+)", line)[1] for line in shown] == ["1000", "2000", "1000/2000", "2000/2000"]
     assert all("runs/s" in line for line in shown)
+
+
+@pytest.fixture
+def device(tmp_path):
+    """A device like /dev/null, in a folder of the test's own: a fault must not harm the machine's."""
+    path = tmp_path / "null"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        path.write_text("x")
+    except OSError as error:
+        pytest.skip(f"no device can be made here: {error}")
+    return path
+
+
+def measures(path, *options):
+    done = CliRunner().invoke(main, ["measures", "-o", str(path), *options], catch_exceptions=False)
+    assert list(Path(path).parent.glob(".*.part")) == []
+    return done
+
+
+@pytest.mark.parametrize("options", [(), ("--output", "html")])
+def test_a_device_stays_one(device, options):
+    before = device.stat()
+    assert measures(device, *options).exit_code == 0
+    after = device.stat()
+    assert stat.S_ISCHR(after.st_mode) and (after.st_ino, after.st_rdev) == (before.st_ino, before.st_rdev)
+
+
+def test_a_report_into_a_device_leaves_no_data_beside_it(device, db):
+    values = [(d, m, i * j) for i, d in enumerate("defgh") for j, m in enumerate("abc")]
+    import_results(pd.DataFrame(values, columns=["dataset", "method", "f1"]), experiment_name="x")
+    command = ["report", "-n", "x", "--draws", "10", "--output", "html", "-o"]
+    before = sorted(device.parent.iterdir())
+    assert CliRunner().invoke(main, [*command, str(device)], catch_exceptions=False).exit_code == 0
+    assert stat.S_ISCHR(device.stat().st_mode) and sorted(device.parent.iterdir()) == before
+    (device.parent / "r.html").symlink_to(device)
+    assert CliRunner().invoke(main, [*command, str(device.parent / "r.html")], catch_exceptions=False).exit_code == 0
+    assert (device.parent / "r.html").is_symlink() and not (device.parent / "r_data").exists()
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with open(reader, "rb") as file:
+        assert measures(pipe).exit_code == 0
+        assert file.read().startswith(b"name,")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_the_path_of_stdout_adds_to_it(tmp_path):
+    """By a link of the test's own to our descriptor, as /dev/stdout is one."""
+    link, told = tmp_path / "stdout", tmp_path / "told"
+    link.symlink_to("/proc/self/fd/1")
+    if not link.exists():
+        pytest.skip("no /proc here")
+    done = shell(f"(echo before; {{mleval}} measures --output csv -o {link}; echo after) > {told}")
+    lines = told.read_text().splitlines()
+    assert done.stderr == "" and link.is_symlink()
+    assert (lines[0], lines[1].split(",")[0], lines[-1]) == ("before", "name", "after")
+    done = shell(f"{{mleval}} measures --output html -o {link} | head -c 10")
+    assert done.stdout == "<!doctype " and done.stderr == ""
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])
+def test_a_file_keeps_its_mode_and_links_to_it(tmp_path, mode):
+    folder, file, link, second = (tmp_path / name for name in ("folder", "folder/m.csv", "link.csv", "second.csv"))
+    folder.mkdir()
+    file.write_text("old")
+    file.chmod(mode)
+    link.symlink_to(file)
+    second.symlink_to("link.csv")
+    assert measures(second).exit_code == 0
+    assert file.read_text().startswith("name,") and stat.S_IMODE(file.stat().st_mode) == mode
+    assert link.is_symlink() and os.readlink(second) == "link.csv" and list(folder.iterdir()) == [file]
+
+
+def test_a_new_file_has_the_mode_of_new_files_also_at_the_end_of_a_link(tmp_path):
+    (tmp_path / "plain").touch()
+    (tmp_path / "link.csv").symlink_to(tmp_path / "new.csv")
+    assert measures(tmp_path / "link.csv").exit_code == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_what_cannot_be_written_stays_as_it_was(tmp_path):
+    (tmp_path / "a.csv").symlink_to("b.csv")
+    (tmp_path / "b.csv").symlink_to("a.csv")
+    (tmp_path / "gone.csv").symlink_to(tmp_path / "nowhere" / "x.csv")
+    (tmp_path / "folder.csv").mkdir()
+    before = sorted(tmp_path.iterdir())
+    for name in ("a.csv", "gone.csv", "folder.csv"):
+        done = measures(tmp_path / name)
+        assert done.exit_code and "Error" in done.stderr and "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "a.csv").is_symlink()
+
+
+def test_all_files_or_none(tmp_path):
+    (tmp_path / "a").write_text("old")
+
+    def broken():
+        yield "new"
+        raise ValueError("made while it is written")
+
+    with pytest.raises(ValueError, match="made while"):
+        output.write_all([(str(tmp_path / "a"), ["new"]), (str(tmp_path / "data" / "b"), broken())])
+    assert [*tmp_path.iterdir()] == [tmp_path / "a"] and (tmp_path / "a").read_text() == "old"

@@ -19,7 +19,7 @@ from mlflow_mleval.assembling import compared
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import Command, Option, arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.evaluate import evaluate
-from mlflow_mleval.cli.output import progress, provenance, say, width, write, write_all
+from mlflow_mleval.cli.output import is_stream, progress, provenance, say, width, write, write_all
 from mlflow_mleval.cli.over import heeded, run_over
 from mlflow_mleval.cli.profile import profile
 from mlflow_mleval.naming import inside
@@ -222,7 +222,7 @@ def report(
     made = _render(comparison, "report", chosen, filename, quiet)
     if log or log_to:
         run_id = _log(made, comparison, choices, log_to)
-        if filename in (None, "-"):
+        if is_stream(filename):
             say(f"logged as run {run_id}", quiet)
         else:
             click.echo(_address(run_id) if sys.stdout.isatty() else run_id)
@@ -281,7 +281,7 @@ def _render(comparison: Any, what: str, format: str, filename: str | None, quiet
 
     study = comparison.study
     made = document(comparison, provenance(study.source, list(study.runs["run_id"]), comparison.options), what)
-    if what == "report" and format == "html" and filename not in (None, "-"):
+    if what == "report" and format == "html" and not is_stream(filename):
         folder = Path(filename).with_name(Path(filename).stem + "_data")
         data = ((str(inside(folder, name)), parts) for name, parts in made.parts())
         page = ((filename, [made.render(each, width())]) for each in (format,))  # made last, when the data are written

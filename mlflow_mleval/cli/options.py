@@ -10,6 +10,7 @@ from click import Choice, FloatRange, IntRange
 
 from mlflow_mleval.analysis.posthoc import asked_names
 from mlflow_mleval.cli.command import Option
+from mlflow_mleval.cli.output import is_stream
 from mlflow_mleval.report.formats import FORMATS, SUFFIXES
 
 PREFERENCES = ("usual", "u_shape", "v_shape", "level", "linear", "gaussian")
@@ -189,6 +190,8 @@ def chosen_format(format: str | None, filename: str | None) -> str:
     if not Path(filename).parent.is_dir():
         raise click.UsageError(f"there is no folder {str(Path(filename).parent)!r}. Create it first.")
     named = SUFFIXES.get(filename.rpartition(".")[2].lower()) if "." in filename else None
+    if named is None and is_stream(filename):
+        return format or "table"
     if named is None and format is None:
         raise click.UsageError(f"the suffix of {filename!r} names no format. Use one of .{', .'.join(SUFFIXES)}, or --output.")
     if named and format and named != format:

@@ -7,12 +7,14 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import click
 
@@ -21,6 +23,8 @@ from mlflow_mleval.redaction import redacted
 
 #: Seconds before a long job shows how far it is.
 PATIENCE = 2.0
+#: Symbolic links that are followed one after the other, as in Linux.
+_MOST_LINKS = 40
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -79,35 +83,93 @@ def write(text: str, filename: str | None, quiet: bool = False) -> None:
 
 
 def write_all(files: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk do they take their places."""
+    """Put parts of texts into files, all of them or none, each whole: only when all are on the disk do they take their places.
+
+    A link stays one: its target is replaced. A file keeps its mode. A pipe or a device takes its texts when their turn comes.
+    """
     parts: dict[Path, Path] = {}
     made: list[Path] = []
     filename = ""
     try:
         for filename, texts in files:
-            path = Path(filename)
-            if not path.parent.exists():
-                path.parent.mkdir()
-                made.append(path.parent)
-            parts[path] = part = path.with_name(f".{path.name}.{os.getpid()}.part")
-            with part.open("w", encoding="utf-8", newline="") as file:
-                file.writelines(texts)
-                file.flush()
-                os.fsync(file.fileno())  # some disks say only now that they are full
-            if path.is_dir():
+            if is_stream(filename):
+                _pour(texts, filename)
+                continue
+            folder, target = Path(filename).parent, Path(os.path.realpath(filename))
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+            if target.is_symlink():  # after all links were followed: they lead to each other
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        for path, part in parts.items():
-            filename = str(path)
-            part.replace(path)
+            parts[target] = target.with_name(f".{uuid4().hex}.part")
+            _write_beside(target, parts[target], texts)
+        for target, part in parts.items():
+            filename = str(target)
+            part.replace(target)
     except BaseException as error:  # texts are made while they are written: whatever goes wrong, nothing stays
         for part in parts.values():
             part.unlink(missing_ok=True)
         for folder in made:
             with suppress(OSError):
                 folder.rmdir()
-        if not isinstance(error, OSError):
+        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
             raise
         raise click.ClickException(f"cannot write {filename!r}: {error.strerror or error}.") from error
+
+
+def is_stream(filename: str | None) -> bool:
+    """Whether data flow on from there, as from stdout, a pipe or a device, so that there is no file to be replaced."""
+    if filename in (None, "-") or _descriptor(filename) is not None:
+        return True
+    try:
+        mode = os.stat(filename).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _descriptor(path: str) -> int | None:
+    """The number of our own descriptor that a path such as /dev/stdout stands for.
+
+    To open such a path would empty a file that stdout goes to, and begin at its start again.
+    """
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        folder = os.path.realpath(folder or os.curdir)
+        if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and name.isdecimal():
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def _pour(texts: Iterable[str], filename: str) -> None:
+    number = _descriptor(filename)
+    if number is not None and sys.stdout is not None:
+        sys.stdout.flush()  # what was said before goes before
+    with open(filename if number is None else os.dup(number), "w", encoding="utf-8", newline="") as file:
+        file.writelines(texts)
+
+
+def _write_beside(target: Path, part: Path, texts: Iterable[str]) -> None:
+    """The texts as a file of the target's mode and owner, which nobody can read at any time who cannot read the target."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode)
+    number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with open(number, "w", encoding="utf-8", newline="") as file:
+        if old is not None:
+            with suppress(OSError, AttributeError):  # only root can give a file away
+                os.chown(part, old.st_uid, old.st_gid)
+            os.chmod(part, mode)
+        file.writelines(texts)
+        file.flush()
+        os.fsync(number)  # some disks say only now that they are full
 
 
 def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[str, Any]) -> dict[str, Any]:
