@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from mlflow_mleval.redaction import redacted
+from mlflow_mleval.redaction import without_passwords
 from mlflow_mleval.reported import Reported
 
 #: Options of the command line whose names are not those of the arguments.
@@ -70,7 +70,7 @@ class Way:
             for value in [values] if isinstance(values, str) else values:
                 flag = _FLAGS.get(key, f"--{key.replace('_', '-')}")
                 parts += [f"{flag}={value}"] if str(value).startswith("-") else [flag, str(value)]
-        return redacted(shlex.join(parts))
+        return without_passwords(shlex.join(parts))
 
 
 @dataclass(frozen=True)

@@ -514,10 +514,10 @@ def test_nothing_that_can_be_used_says_why(log):
     ("uri", "shown"),
     [
         ("sqlite:///mlflow.db", "sqlite:///mlflow.db"),
-        ("http://me:pa55@host:5000/x", "http://***@host:5000/x"),
-        ("http://token@host", "http://***@host"),
-        ("http://me:p@55@host", "http://***@host"),
-        ("postgresql+psycopg2://u:p@h/db?sslmode=require&password=x", "postgresql+psycopg2://***@h/db?sslmode=require&password=***"),
+        ("http://me:pa55@host:5000/x", "http://me:***@host:5000/x"),
+        ("http://t0ken@host", "http://***@host"),
+        ("http://me:p@55@host", "http://me:***@host"),
+        ("postgresql+psycopg2://u:p@h/db?sslmode=require&password=x", "postgresql+psycopg2://u:***@h/db?sslmode=require&password=***"),
         ("https://host/a@b", "https://host/a@b"),
     ],
 )
@@ -529,7 +529,7 @@ def test_a_store_that_is_not_there(db, monkeypatch, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:s3cret@127.0.0.1:9")
     with pytest.raises(StoreError, match=r"cannot read the store .*refused.*Is the server running") as caught:
         load()
-    assert "http://***@127.0.0.1:9" in str(caught.value)
+    assert "http://me:***@127.0.0.1:9" in str(caught.value)
     assert "s3cret" not in str(caught.value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(StoreError, match="there is no store at .*none.db. Set MLFLOW_TRACKING_URI"):

@@ -1,23 +1,32 @@
 """A password gets into no output: not into a name of the store, an error or its traceback, a warning, a run or a report."""
 
 import contextlib
+import html
+import inspect
 import json
 import logging
 import re
 import sys
 import traceback
 import warnings
+from base64 import b64encode, urlsafe_b64encode
+from collections import OrderedDict
 from pathlib import Path
 from urllib.parse import quote
 
 import click
+import markupsafe
 import mlflow
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jinja2.utils import htmlsafe_json_dumps
 from sklearn.datasets import make_multilabel_classification
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import all_estimators
 
 import mlflow_mleval as mleval
 from mlflow_mleval import redaction
@@ -25,8 +34,9 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.cli.command import Command
 from mlflow_mleval.cli.output import provenance
 from mlflow_mleval.errors import StoreError
-from mlflow_mleval.tracking import store
+from mlflow_mleval.tracking import runs, store
 from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.training.estimator_names import params_of
 
 CORE = "hUsH4Zq"
 #: Each has the core on both sides of what a parser may stumble over.
@@ -60,6 +70,11 @@ def whole(error):
     return "\n".join(["".join(traceback.format_exception(error)), *seen])
 
 
+@pytest.fixture(autouse=True)
+def nothing_met(monkeypatch):
+    monkeypatch.setattr(redaction, "_met", OrderedDict())
+
+
 @pytest.fixture
 def impatient(monkeypatch, unset, tmp_path):
     for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "0", "BACKOFF_FACTOR": "0"}.items():
@@ -74,12 +89,12 @@ def impatient(monkeypatch, unset, tmp_path):
 @pytest.mark.parametrize(
     ("uri", "shown"),
     [
-        ("postgresql://me:a/b@host/db", "postgresql://***@host/db"),
-        ("postgresql://me:a#b@host:5432/db", "postgresql://***@host:5432/db"),
-        ("postgresql://me:a?b@host/db?sslmode=require", "postgresql://***@host/db?sslmode=require"),
+        ("postgresql://me:a/b@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:a#b@host:5432/db", "postgresql://me:***@host:5432/db"),
+        ("postgresql://me:a?b@host/db?sslmode=require", "postgresql://me:***@host/db?sslmode=require"),
         ("postgresql://me:a?b=c@host/db", "postgresql://***"),
-        ("me:secret@host", "***@host"),
-        ("me:secret@host/db?password=x", "***@host/db?password=***"),
+        ("me:secret@host", "me:***@host"),
+        ("me:secret@host/db?password=x", "me:***@host/db?password=***"),
         ("me:secret", "***"),
         ("http://me:secret/x", "http://***"),
         ("http://host/x?password=a&b", "http://host/x?password=***&***"),
@@ -94,6 +109,16 @@ def impatient(monkeypatch, unset, tmp_path):
         ("databricks://profile", "databricks://profile"),
         ("databricks", "databricks"),
         ("", ""),
+        # The user is shown, unless it may be a token.
+        ("postgresql+psycopg2://postgres@database:5432/mlflow",) * 2,
+        ("sftp://me%40work.org@host/a",) * 2,
+        ("http://me@host:5000",) * 2,
+        ("http://me:@host:5000",) * 2,
+        ("http://user1:x@host", "http://user1:***@host"),
+        ("http://:x@host", "http://***@host"),
+        ("https://u1@host", "https://***@host"),
+        ("https://ghp_0123456789abcdef:x-oauth-basic@host/x.git", "https://***@host/x.git"),
+        ("postgresql://a b:x@host/db", "postgresql://***@host/db"),
     ],
 )
 def test_what_cannot_be_parsed_is_not_shown(uri, shown):
@@ -127,7 +152,7 @@ def test_what_is_no_secret_is_left_alone(monkeypatch):
         assert redaction.redacted(text, "sqlite:///mlflow.db") == text
     assert redaction.redacted("pw and pwd", "http://me:pw@host") == "*** and pwd"
     assert redaction.redacted("GET /b?X-Amz-Signature=0a1b&x=1") == "GET /b?X-Amz-Signature=***&x=1"
-    assert redaction.redacted("cannot read 'ftp://me:pw@host/x'.") == "cannot read 'ftp://***@host/x'."
+    assert redaction.redacted("cannot read 'ftp://me:pw@host/x'.") == "cannot read 'ftp://me:***@host/x'."
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -135,6 +160,69 @@ def test_tokens_of_the_environment_are_redacted(monkeypatch, name):
     monkeypatch.setenv(name, f"{CORE}/+ {CORE}")
     for form in (f"{CORE}/+ {CORE}", quote(f"{CORE}/+ {CORE}"), quote(f"{CORE}/+ {CORE}", safe="")):
         clean(redaction.redacted(f"Bearer {form}."))
+
+
+def test_what_reads_like_a_word_is_hidden_as_a_whole_word_of_a_message_only(monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "postgres")
+    uri = "postgresql://postgres:postgres@postgres:5432/postgres"
+    shown = "postgresql://postgres:***@postgres:5432/postgres"
+    said = 'no role "postgres" in postgres_2, by postgresql 15 at postgres://host'
+    hidden = said.replace('"postgres"', '"***"')
+    assert redaction.redacted(f"{uri}: {said}", uri) == f"{shown}: {hidden}"
+    assert redaction.without_passwords(f"{uri}: {said}", uri) == f"{shown}: {said}"
+    monkeypatch.setenv("PGPASSWORD", "1234")
+    told = redaction.redacted("seeds 1234, 12345, 0.1234 and 1234.5; a%0A1234, 'a\\n1234'")
+    assert told == "seeds ***, 12345, 0.1234 and 1234.5; a%0A***, 'a\\n***'"
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_is_hidden_however_a_server_spells_it(password):
+    login = f"me:{password}"
+    uri = f"http://me:{quote(password, safe='')}@127.0.0.1:9"
+    spellings = [
+        html.escape(password), html.escape(password, quote=False), str(markupsafe.escape(password)),
+        "".join(f"&#{ord(c)};" if not c.isalnum() else c for c in password),
+        json.dumps(password), json.dumps(password, ensure_ascii=False), htmlsafe_json_dumps(password),
+        password.encode().decode("latin-1"), str(password.encode()), repr(repr(password)),
+        quote(quote(password, safe=""), safe=""), " ".join(password.split()), password.lower(),
+        *(encode(login.encode()).decode() for encode in (b64encode, urlsafe_b64encode)),
+        b64encode(login.encode()).decode().rstrip("="), quote(b64encode(login.encode()), safe=""),
+    ]  # fmt: skip
+    for spelling in spellings:
+        told = redaction.redacted(f"before {spelling} behind", uri)
+        clean(told)
+        assert re.fullmatch(r"before ['\"\\b]*\*\*\*[='\"\\%3D]* behind", told), (spelling, told)
+
+
+def test_a_header_is_hidden_and_words_are_not():
+    for text in ("Basic measures are shown.", "Bearer tokens are refused", "the basic 0.5 of it"):
+        assert redaction.redacted(text) == text
+    assert redaction.redacted("Authorization: Basic bWU6cGFzcw==,") == "Authorization: Basic ***,"
+    assert redaction.redacted("{'a': 'bearer eyJ0.eyJ1.x-_'}") == "{'a': 'bearer ***'}"
+
+
+@pytest.mark.parametrize(
+    "line", ["mlflow_tracking_password = {}", "MLFLOW_TRACKING_PASSWORD: {}", "mlflow_tracking_password {}"]
+)
+def test_the_file_of_credentials_is_known(monkeypatch, tmp_path, line):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".mlflow").mkdir()
+    (tmp_path / ".mlflow" / "credentials").write_text(
+        "[mlflow]\nmlflow_tracking_username = them\n" + line.format(f"{CORE}%2F{CORE}") + "\n"
+    )
+    in_a_header = b64encode(f"them:{CORE}%2F{CORE}".encode()).decode()
+    clean(redaction.redacted(f"{CORE}%2F{CORE}, or {CORE}/{CORE}, found: '%2F{CORE}'"))
+    assert redaction.redacted(f"as {in_a_header}, them") == "as ***==, them"
+
+
+def test_passwords_of_addresses_that_were_met_are_hidden():
+    redaction.remember("ftp://me@host/a")
+    for k in range(150):
+        redaction.remember(f"ftp://me:{CORE}/w{k}@host/a")
+    redaction.remember("ftp://me:hUsH4zQ@host/a")
+    told = redaction.redacted(f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149")
+    assert told == "Port could not be cast to integer value as '***', ***, /***"
+    assert len(redaction._met) == 100
 
 
 # --- errors
@@ -203,7 +291,7 @@ def test_an_error_carries_no_other_that_has_the_secret(impatient, name):
 
 def test_a_character_that_splits_the_uri_is_named_before_anything_is_asked(impatient):
     text = fails(f"http://me:a/{CORE}@127.0.0.1:9", impatient)
-    assert "cannot open the store http://***@127.0.0.1:9" in text and "%2F" in text
+    assert "cannot open the store http://me:***@127.0.0.1:9" in text and "%2F" in text
 
 
 # --- warnings
@@ -241,6 +329,53 @@ def test_no_token_is_in_a_warning_of_a_callback(impatient):
     with pytest.warns(UserWarning, match=r"\*\*\*") as caught:
         warn(f"mleval: KeyError: {CORE}")
     clean(caught[0].message)
+
+
+# --- data
+
+
+#: Words and numbers that params of scikit-learn have, and that people take for passwords.
+WEAK = ["auto", "1234", "lbfgs", "scale", "l2", "0.0001", "True", "squared_error", "k-means++", "postgres"]
+REQUIRED = {
+    "estimator": DecisionTreeClassifier(),
+    "base_estimator": DecisionTreeClassifier(),
+    "param_grid": {"max_depth": [2]},
+    "param_distributions": {"max_depth": [2]},
+    "dictionary": np.eye(2),
+    **{name: [("tree", DecisionTreeClassifier())] for name in ("estimators", "steps", "transformer_list")},
+    "transformers": [("all", "passthrough", [0])],
+}
+
+
+def estimators():
+    """One of each class of scikit-learn, its random state among the passwords."""
+    for _, kind in all_estimators():
+        parameters = inspect.signature(kind).parameters
+        given = {name: value for name, value in REQUIRED.items() if name in parameters}
+        given |= {"random_state": 1234} if "random_state" in parameters else {}
+        yield kind(**given)
+
+
+def test_data_is_never_redacted(client, monkeypatch):
+    """Every param of every estimator of scikit-learn, tags and names, under ten passwords that read like them."""
+    variables = [*TOKENS, "PGPASSWORD", "MYSQL_PWD", "AZURE_CLIENT_SECRET", "MLFLOW_CRYPTO_KEK_PASSPHRASE"]
+    for name, password in zip(variables, WEAK, strict=True):
+        monkeypatch.setenv(name, password)
+    every = {f"{type(one).__name__}.{key}": value for one in estimators() for key, value in params_of(one).items()}
+    assert len(every) > 1_000 and {*WEAK} - {*every.values()} == {"postgres"}
+    tags = dict(zip("abcdefghij", WEAK, strict=True))
+    for start in range(0, len(every), 500):
+        params = dict(list(every.items())[start : start + 500])
+        payload = runs.Payload(f"auto{start}", "postgres", {"f1": 0.5}, params=params, tags=tags)
+        held = client.get_run(runs.write(payload, experiment_name="scale")).data
+        assert held.params == params
+        assert tags.items() <= held.tags.items() and held.tags["mleval.method"] == f"auto{start}"
+    runs.write(runs.Payload("auto", "postgres", {"f1": 0.25}, tags=tags), experiment_name="scale")
+    shown = CliRunner().invoke(main, ["rank", "-n", "scale", "--filter", "tags.a != '1234'", "--output", "json"])
+    assert shown.exit_code == 0, shown.output
+    ranked = json.loads(shown.stdout)
+    assert "auto" in [row["method"] for row in ranked["datasets"]["postgres"]]
+    assert ranked["provenance"]["filter"] == "tags.a != '1234'" and "***" not in shown.output
 
 
 # --- the command line, runs and reports

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from mlflow_mleval.errors import CandidatesError, MissingResultsError, MlevalError
-from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret
+from mlflow_mleval.redaction import raise_alone, redacted, tells_a_secret, without_passwords
 
 #: Columns that the flags take up in the help at most; longer ones stand on a line of their own.
 _FLAGS = 30
@@ -124,7 +124,8 @@ def _with_commands(error: CandidatesError | MissingResultsError, context: click.
             for value in [values] if isinstance(values, str) else [v for v in values if v not in given]:
                 more += [names[name], value]
         lines += [f"{what[:1].upper()}{what[1:]}:", f"  {shlex.join(['mleval', context.info_name or '', *typed, *more])}"]
-    return "\n".join(terminal(redacted(line)) for line in [error.text, *lines])
+    lines = [redacted(error.text), *map(without_passwords, lines)]
+    return "\n".join(map(terminal, lines))
 
 
 def excluded_in_flags(study: Any) -> Any:

@@ -19,7 +19,7 @@ from uuid import uuid4
 import click
 
 from mlflow_mleval import assembling
-from mlflow_mleval.redaction import redacted
+from mlflow_mleval.redaction import masked, without_passwords
 
 #: Seconds before a long job shows how far it is.
 PATIENCE = 2.0
@@ -179,4 +179,8 @@ def provenance(source: Mapping[str, Any], run_ids: list[str], options: Mapping[s
 
 def _argument(text: str) -> str:
     """An argument as it may be shown, also where it holds a URI whose password has spaces or quotes."""
-    return re.sub("(?<=://)[^/].*@", "***@", redacted(text), flags=re.DOTALL)
+
+    def fit(hit: re.Match[str]) -> str:
+        return masked(f"{hit[0]}host").removesuffix("host")
+
+    return re.sub(r"[\w+.-]*://[^/].*:.*@", fit, without_passwords(text), flags=re.DOTALL)

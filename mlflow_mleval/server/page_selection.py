@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import click
 
 from mlflow_mleval.cli import main
-from mlflow_mleval.redaction import redacted
+from mlflow_mleval.redaction import without_passwords
 
 #: Options of `mleval report` that the page does not have: it knows experiments by id, and what it makes goes nowhere else.
 _ELSEWHERE = {"experiment_names", "run_ids", "n_resamples", "require_significant", "log", "log_to", "format", "filename", "quiet"}
@@ -78,7 +78,7 @@ class PageSelection:
             flag = f"--{name}"
             for value in values:
                 parts += [flag] if options()[name].is_flag else [f"{flag}={value}"] if value.startswith("-") else [flag, value]
-        return redacted(shlex.join(parts))
+        return without_passwords(shlex.join(parts))
 
     def key(self, *more: str) -> str:
         """A name for whatever this selection yields, among strangers' selections."""

@@ -23,6 +23,7 @@ from mlflow.store.artifact.artifact_repository_registry import (
 )
 
 from mlflow_mleval.naming import check_paths, inside
+from mlflow_mleval.redaction import remember
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
@@ -49,12 +50,15 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
         return _fetched(run_id, path, Path(folder))
     try:
         found = Path(client.download_artifacts(run_id, path, folder))
-    except MlflowException as error:
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
-            return None
-        raise
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except Exception as error:
+        if getattr(error, "error_code", "") in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
+            return None
+        # The text may hold the address of the run's artifacts, or a part of its password.
+        with suppress(Exception):
+            remember(client.get_run(run_id).info.artifact_uri)
+        raise
     return found if found.is_file() else None
 
 
@@ -75,6 +79,7 @@ def repository(run: Run) -> Any:
     """What takes files for a run: it has `log_artifact(file, folder)`."""
     if _only_routes:
         return _Routes(run.info.run_id)
+    remember(run.info.artifact_uri)
     return get_artifact_repository(run.info.artifact_uri, tracking_uri=mlflow.get_tracking_uri())
 
 

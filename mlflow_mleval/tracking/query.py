@@ -199,7 +199,7 @@ def load_study(
         source={
             "tracking_uri": store.store_name(),
             "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
-            "filter": store.redacted(filter_string),
+            "filter": store.without_passwords(filter_string),
             "method_by": ", ".join(method_rule.rules) or _rules(results, 0),
             "dataset_by": dataset_by or _rules(results, 1),
             "folds_by": folds_by or f"tag:{schema.TAG_FOLDS}",

@@ -133,7 +133,8 @@ def load_answers(
     return Asked(
         found, absent, pd.DataFrame(rows), frozenset(m for run in holding for m in run.data.metrics),
         (*notes, *([f"Runs without answers: {some(without, 5)}."] if without else [])),
-        {"tracking_uri": store.store_name(), "filter": store.redacted(filter_string), "method_by": method_by or "run_name",
+        {"tracking_uri": store.store_name(), "filter": store.without_passwords(filter_string),
+         "method_by": method_by or "run_name",
          "dataset_by": dataset_by or "input", "instance_by": instance_by or "all that was asked", "table": table},
     )  # fmt: skip
 

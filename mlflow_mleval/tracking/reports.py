@@ -126,7 +126,8 @@ def log_report(
     except ValueError as error:
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
     note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
-    all_tags = {key: store.redacted(value) for key, value in resolve_tags().items()} | dict(tags or {})
+    all_tags = {key: store.without_passwords(value) for key, value in resolve_tags().items()}
+    all_tags |= dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client = store.connect()
     with runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:

@@ -348,7 +348,7 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
     now = int(time.time() * 1000)
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
-        context = {key: store.redacted(value) for key, value in resolve_tags().items()}
+        context = {key: store.without_passwords(value) for key, value in resolve_tags().items()}
         return create(client, experiment_id, schema.run_name(payload.method, payload.dataset), context | own, now)
 
 
@@ -419,7 +419,7 @@ def _record(client: MlflowClient, run: Run, payload: Payload) -> None:
     if payload.note and MLFLOW_RUN_NOTE not in run.data.tags:
         tags[MLFLOW_RUN_NOTE] = payload.note
     known = payload.params if _ESTIMATOR in run.data.tags else run.data.params
-    params = {key: store.redacted(value)[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
+    params = {key: value[:MAX_PARAM] for key, value in payload.params.items() if key not in known}
     log(client, run_id, metrics, packed(tags, run.data.tags), params)
 
 

@@ -71,7 +71,7 @@ def take_stock(
         runs = [run for text in filters for run in store.search(client, [*names], text, progress=progress)]
         if error is not None and set(ids) - {run.info.run_id for run in runs}:
             raise error
-        source = {"tracking_uri": store.store_name(), "filter": store.redacted(options.get("filter_string", ""))}
+        source = {"tracking_uri": store.store_name(), "filter": store.without_passwords(options.get("filter_string", ""))}
         held = [names[i] for i in dict.fromkeys(run.info.experiment_id for run in runs if not _is_report(run))]
         if not ids and not any(chosen):
             if len(held) != 1:

@@ -224,8 +224,13 @@ def store_name() -> str:
 
 
 def redacted(text: str) -> str:
-    """The text without the secrets of the store's URI and of the environment."""
+    """A message without the secrets of the store's URI and of this machine."""
     return redaction.redacted(text, mlflow.get_tracking_uri())
+
+
+def without_passwords(text: str) -> str:
+    """What somebody typed, or MLflow says of where a run comes from, fit to be stored."""
+    return redaction.without_passwords(text, mlflow.get_tracking_uri())
 
 
 @contextmanager
