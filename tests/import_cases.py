@@ -1,34 +1,37 @@
 """Several processes that import the same results at the same time, for the tests on SQLite and on PostgreSQL."""
 
-import subprocess
-import sys
-import time
+import multiprocessing
+import os
 
 import pandas as pd
+
+from mlflow_mleval.tracking.importing import import_results
 
 METHODS, DATASETS = [f"m{i}" for i in range(12)], [f"d{i}" for i in range(5)]
 RESULTS = pd.DataFrame([(d, m, f, 0.5 + 0.01 * f) for d in DATASETS for m in METHODS for f in (0, 1)],
                        columns=["dataset", "method", "fold", "f1"])  # fmt: skip
-IMPORTER = """
-import sys, time
-import pandas as pd
-from mlflow_mleval.tracking.importing import import_results
-source = pd.read_csv(sys.argv[1])
-while time.time() < float(sys.argv[2]):
-    time.sleep(0.001)
-print(import_results(source, experiment_name="x").summary())
-"""
+# Each process is a fork of one that has imported MLflow and never used it: processes of their own, without seconds to start.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["mlflow_mleval", "mlflow_mleval.tracking.importing", "mlflow_mleval.training.log_evaluation"])
 
 
 def import_at_once(writers=4):
-    """Several processes import the same; what each says."""
-    RESULTS.to_csv("results.csv", index=False)
-    start = str(time.time() + 8)
-    command = [sys.executable, "-c", IMPORTER, "results.csv", start]
-    writing = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(writers)]
-    said = [process.communicate(timeout=300) for process in writing]
-    assert not any(process.returncode for process in writing), said
-    return [out for out, _ in said]
+    """Several processes import the same, and start together; what each says."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("MLFLOW_")}
+    start, said = PROCESSES.Barrier(writers), PROCESSES.SimpleQueue()
+    writing = [PROCESSES.Process(target=_import, args=(settings, start, said)) for _ in range(writers)]
+    for process in writing:
+        process.start()
+    for process in writing:
+        process.join(300)
+    assert [process.exitcode for process in writing] == [0] * writers, "an import failed, or took more than 5 minutes"
+    return [said.get() for _ in writing]
+
+
+def _import(settings, start, said):
+    os.environ.update(settings)
+    start.wait(120)
+    said.put(import_results(RESULTS, experiment_name="x").summary())
 
 
 def one_run_a_pair(client):

@@ -1,11 +1,11 @@
 """Processes that write to one SQLite file at the same time, one that is not even there when they start: every result arrives."""
 
-import multiprocessing
 import os
 
 import mlflow
 import numpy as np
 import pytest
+from import_cases import PROCESSES
 
 import mlflow_mleval as mleval
 
@@ -22,7 +22,7 @@ def write(process, results, uri):
 def test_every_result_arrives(tmp_path, monkeypatch, unset, processes, results):
     uri = f"sqlite:///{tmp_path}/new.db"
     monkeypatch.chdir(tmp_path)
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with PROCESSES.Pool(processes) as pool:
         pool.starmap(write, [(i, results, uri) for i in range(processes)], chunksize=1)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     found = mlflow.search_runs(experiment_names=["e"], output_format="list")
