@@ -106,3 +106,8 @@ ORDERS = {
     "on twice after": [mlflow_on, ours, mlflow_on],
     "ours twice around": [ours, mlflow_on, ours],
 }
+#: The orders as parameters: three after each change, the others where everything is tested.
+EACH_ORDER = [
+    order if order in ("ours only", "before", "after, off, on") else pytest.param(order, marks=pytest.mark.thorough)
+    for order in ORDERS
+]

@@ -28,7 +28,8 @@ FLAGS = (
 # The same examples every time, so that no test fails by chance. To search for new ones: --hypothesis-profile=explore
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
-settings.load_profile("ci")
+settings.register_profile("each-change", settings.get_profile("ci"), max_examples=30)
+settings.load_profile("each-change")
 
 
 @event.listens_for(Engine, "connect")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from autolog_cases import (  # noqa: F401 fixtures
     BEFORE,
+    EACH_ORDER,
     ORDERS,
     X_TEST,
     X_TRAIN,
@@ -41,9 +42,11 @@ import mlflow_mleval as mleval
 from mlflow_mleval.tracking import schema
 
 
-@pytest.mark.parametrize("order, depth", [(order, (i + j) % 3) for i, order in enumerate(ORDERS) for j in range(2)])
-def test_fit_and_score_beside_mlflow(runs, client, order, depth):
+@pytest.mark.parametrize("order", EACH_ORDER)
+@pytest.mark.parametrize("turn", [0, 1])
+def test_fit_and_score_beside_mlflow(runs, client, order, turn):
     """In no run, in a run, or in one nested in it: each order of calls in two of the three."""
+    depth = (list(ORDERS).index(order) + turn) % 3
     for step in ORDERS[order]:
         step()
     is_on = ORDERS[order][-1] is not mlflow_off and mlflow_on in ORDERS[order]
@@ -62,10 +65,17 @@ def test_fit_and_score_beside_mlflow(runs, client, order, depth):
         assert run.data.params["standardscaler__copy"] == "True" and "training_score" in run.data.metrics
 
 
-@pytest.mark.parametrize(
-    "order, n_jobs", [*((order, 1) for order in ORDERS), ("ours only", 2), ("before", 2), ("after, off, on", 2)]
-)
-def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs):
+@pytest.mark.parametrize("order", EACH_ORDER)
+def test_cross_validation_and_searches_beside_mlflow(runs, client, order):
+    cross_validate_and_search(runs, client, order, n_jobs=1)
+
+
+@pytest.mark.parametrize("order", ["ours only", "before", "after, off, on"])
+def test_cross_validation_and_searches_in_processes_beside_mlflow(runs, client, order):
+    cross_validate_and_search(runs, client, order, n_jobs=2)
+
+
+def cross_validate_and_search(runs, client, order, n_jobs):
     for step in ORDERS[order]:
         step()
     model_selection.cross_validate(KNeighborsClassifier(), X, Y, cv=3, n_jobs=n_jobs)
@@ -81,9 +91,10 @@ def test_cross_validation_and_searches_beside_mlflow(runs, client, order, n_jobs
     assert search.best_params_
 
 
-@pytest.mark.parametrize("depth, order", [(1 + i % 2, order) for i, order in enumerate(ORDERS)])
-def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order, depth):
+@pytest.mark.parametrize("order", EACH_ORDER)
+def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order):
     """The first result is the innermost run's; the search's is a run of its own, and MLflow's notes stay where it writes them."""
+    depth = 1 + list(ORDERS).index(order) % 2
     for step in ORDERS[order]:
         step()
     opened = [mlflow.start_run(nested=i > 0) for i in range(depth)]
@@ -99,7 +110,7 @@ def test_cross_validation_and_searches_in_runs_beside_mlflow(runs, client, order
     assert [run.data.tags[schema.TAG_SELECTED] for run in found.values()] == ["2"]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", EACH_ORDER)
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_everything_is_restored_in_any_order(client, order, ours_first):
     for step in ORDERS[order]:

@@ -71,6 +71,7 @@ def calibrated(n_sims, draws, every, seed=0):
     return found
 
 
+@pytest.mark.thorough
 def test_draws_are_calibrated():
     assert min(calibrated(150, 150, 1)) > 0.001
 

@@ -144,6 +144,7 @@ def test_seed_decides_and_order_of_methods_turns_signs():
     )
 
 
+@pytest.mark.thorough
 def test_family_wise_error_under_the_null():
     rejected = 0
     for seed in range(100):
@@ -204,6 +205,7 @@ def clustered(seed, groups=25, size=8):
     return {"a": {"f1": d[:, 0]}, "b": {"f1": np.zeros(len(d))}}, np.repeat([f"g{k}" for k in range(groups)], size)
 
 
+@pytest.mark.thorough
 def test_clusters_hold_the_level_that_single_instances_miss():
     rejected, covered = np.zeros(2), 0
     for seed in range(100):

@@ -129,6 +129,7 @@ def coverage(n, size, repeats):
     return pd.DataFrame(hits).mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 5])
 def test_coverage(size):
     found = coverage(200, size, 40)

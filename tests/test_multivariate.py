@@ -375,6 +375,7 @@ class TestManova:
             manova(x, **options)
 
 
+@pytest.mark.thorough
 class TestErrorRates:
     """Null folds that correlate as cross-validation makes them: n_test / (n_test + n_train) = 1/10."""
 

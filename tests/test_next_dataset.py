@@ -22,6 +22,7 @@ def found():
     return compare(fold_study({"BR": (0.0, 0.0), "CC": (0.0, 0.0), "LP": (0.06, 0.06)}, datasets=DATASETS, **KNOWN))
 
 
+@pytest.mark.thorough
 def test_the_better_method_is_better_on_the_next_dataset_and_equal_ones_are_not(found):
     told = found.next_dataset
     assert told.over == "folds" and told.rho == dict.fromkeys(DATASETS, pytest.approx(0.1))

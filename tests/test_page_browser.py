@@ -340,6 +340,7 @@ axe.run().then(found => done(found.violations.map(v => [v.id, v.nodes.map(n => n
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, scheme, width):
     reader.login("ann", width, scheme)

@@ -23,7 +23,7 @@ from import_cases import import_at_once, one_run_a_pair
 import mlflow_mleval
 from mlflow_mleval.cli import main
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.thorough]
 GOLDEN = Path(__file__).parent / "golden"
 DOCKER = Path(__file__).parents[1] / "docker"
 STUDY = Path(mlflow_mleval.__file__).parent / "data" / "madjarov2012.csv"

@@ -25,6 +25,7 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.training import delivery
 from mlflow_mleval.training.evaluator import MlevalEvaluator
 
+pytestmark = pytest.mark.thorough
 X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
 KINDS = ["errors", "drops", "silent", "slow", "refuses", "garbage"]
 

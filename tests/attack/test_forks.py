@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import mlflow_mleval as mleval
 
+pytestmark = pytest.mark.thorough
 X, Y = make_multilabel_classification(90, 6, n_classes=3, random_state=0)
 
 

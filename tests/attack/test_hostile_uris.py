@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
 
+pytestmark = pytest.mark.thorough
 CORE = "qZ7hUsH4kW"
 #: The core stands on both sides of what a parser may stumble over.
 PASSWORDS = [CORE + middle + CORE[::-1] for middle in (

@@ -31,6 +31,7 @@ from mlflow_mleval.files.evaluate_file import evaluate_file
 from mlflow_mleval.tracking import bounds, schema, store
 from mlflow_mleval.tracking.importing import import_results
 
+pytestmark = pytest.mark.thorough
 TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
 DEEP = "[" * 3500 + "]" * 3500
 WIDE = json.dumps({"schema": 1, "n_labels": 10**7, "folds": list(range(250)), "sparse": [[0, 1, 10**7 - 1, 1]] * 250},

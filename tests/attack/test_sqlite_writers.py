@@ -9,6 +9,8 @@ from import_cases import PROCESSES
 
 import mlflow_mleval as mleval
 
+pytestmark = pytest.mark.thorough
+
 
 def write(process, results, uri):
     os.environ["MLFLOW_TRACKING_URI"] = uri
