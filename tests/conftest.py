@@ -25,8 +25,9 @@ FLAGS = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
-# The same examples every time, so that no test fails by chance. To search for new ones: --hypothesis-profile=explore
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+# The same examples every time, so that no test fails by chance: a few after each change, many in .ci/run.
+# To search for new ones: --hypothesis-profile=explore
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, max_examples=150)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.register_profile("each-change", settings.get_profile("ci"), max_examples=30)
 settings.load_profile("each-change")

@@ -172,7 +172,9 @@ def test_classes_newer_than_the_call_are_not_trusted(runs):
     assert_held_out(run, newer)
 
 
-@pytest.mark.parametrize("backend, n_jobs", [("sequential", 1), ("threading", 2), ("loky", 2)])
+@pytest.mark.parametrize(
+    "backend, n_jobs", [("sequential", 1), ("threading", 2), pytest.param("loky", 2, marks=pytest.mark.thorough)]
+)
 def test_scorers_of_the_script_do_not_log_their_folds(runs, backend, n_jobs):
     def scorer(estimator, X, Y):
         estimator.score(X, Y)

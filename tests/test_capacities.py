@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -49,7 +49,6 @@ def random_pair(n, k, seed=0, grid=None):
 
 
 @given(st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([None, 1, 3]))
-@settings(max_examples=60, deadline=None)
 def test_function_table_and_mobius_give_the_integral(n_labels, seed, grid):
     mu = random_capacity(n_labels, seed)
     truth, score = random_pair(6, n_labels, seed, grid)

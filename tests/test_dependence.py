@@ -131,7 +131,6 @@ def test_published_profiles_all():
 
 
 @given(pairs())
-@settings(max_examples=60, deadline=None)
 def test_binomial_loss_is_the_mean_over_label_subsets_of_the_largest_error(pair):
     truth, score = pair
     errors = abs(score - truth)
@@ -143,7 +142,6 @@ def test_binomial_loss_is_the_mean_over_label_subsets_of_the_largest_error(pair)
 
 
 @given(pairs())
-@settings(max_examples=60, deadline=None)
 def test_the_ends_are_hamming_and_subset_loss(pair):
     truth, score = pair
     errors, n_labels = abs(score - truth), truth.shape[1]
@@ -168,7 +166,6 @@ def test_polynomial_loss_of_label_sets_is_a_power_of_the_share_of_right_labels()
 
 
 @given(pairs(), st.sampled_from(["binomial", "polynomial"]))
-@settings(max_examples=80, deadline=None)
 def test_profiles_rise_from_end_to_end_and_do_not_depend_on_the_order_of_labels(pair, family):
     truth, score = pair
     profile = loss_profile(truth, score, family)
@@ -181,7 +178,6 @@ def test_profiles_rise_from_end_to_end_and_do_not_depend_on_the_order_of_labels(
 
 
 @given(pairs(), st.sampled_from(["binomial", "polynomial"]))
-@settings(max_examples=60, deadline=None)
 def test_label_sets_give_one_profile_whether_counted_or_sorted(pair, family):
     truth, pred = pair[0], pair[1] > 0.5
     hard, soft = loss_profile(truth, pred, family), loss_profile(truth, pred.astype(float), family)

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -166,7 +166,6 @@ def test_times_are_of_folds_and_add_up():
 # ---- merge -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=N, max_size=N), st.randoms(use_true_random=False),
     st.sampled_from(["sklearn", "mulan"]), st.booleans(), st.sampled_from([1.0, 3.0]))

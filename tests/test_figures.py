@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 from report_cases import NASTY
@@ -165,7 +165,6 @@ def test_hundreds_of_methods_fall_back_to_the_best_thirty():
     assert len(str(escape(pairwise_matrix(frame_of_pairs(names, random_apart(names, 0.5, 0)), names, "p")))) < 250_000
 
 
-@settings(max_examples=60, deadline=None)
 @given(m=st.integers(2, 30), share=st.floats(0, 1), seed=st.integers(0, 999))
 def test_bars_join_exactly_the_pairs_that_are_not_separated(m, share, seed):
     names = [f"m{i}" for i in range(m)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics
@@ -60,7 +60,6 @@ def problems(draw, scores=None):
     return draw(labels), draw(arrays(float, (n, k), elements=scores)), draw(labels)
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems())
 def test_agrees_with_scikit_learn(problem):
     y, s, p = problem
@@ -74,7 +73,6 @@ WILD = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # scikit-learn sums the scores
-@settings(max_examples=150, deadline=None)
 @given(problems(WILD))
 def test_scores_may_be_any_finite_number_and_only_equal_ones_are_ties(problem):
     y, s, _ = problem
@@ -96,7 +94,6 @@ def mulan_ranking(y, s):
     }
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems(st.one_of(WILD, st.sampled_from([0.0, 0.5]))))
 def test_mulan_breaks_ties_by_index(problem):
     y, s, _ = problem
@@ -112,7 +109,6 @@ def test_a_label_that_neither_occurs_nor_is_predicted():
     assert mleval.evaluate(y, y_pred=p, conventions="mulan").measures["macro_recall"] == 0.75
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems(), st.randoms(use_true_random=False), st.sampled_from(["sklearn", "mulan"]))
 def test_bounds_and_the_order_of_labels(problem, random, conventions):
     y, s, p = problem
@@ -126,7 +122,6 @@ def test_bounds_and_the_order_of_labels(problem, random, conventions):
     assert moved == pytest.approx(found, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_ends_of_the_profiles_are_hamming_and_subset_loss(problem):
     y, s, p = problem

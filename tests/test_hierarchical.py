@@ -90,7 +90,6 @@ def overlap(a, b):
     return [both / len(b) if b else 0, both / len(a) if a else 0, 2 * both / (len(a) + len(b))]
 
 
-@settings(deadline=None, max_examples=150)
 @given(hierarchies(weighted=True), st.booleans(), st.sampled_from([None, 0, 0.3, 1, 1.2, 2]), st.data())
 def test_sets_by_brute_force(drawn, count_root, height, data):
     edges, lengths, nodes = drawn
@@ -106,7 +105,6 @@ def test_sets_by_brute_force(drawn, count_root, height, data):
     assert row["exact_match"] == (true == pred)
 
 
-@settings(deadline=None, max_examples=150)
 @given(hierarchies(weighted=True), st.sampled_from([0.3, 0.5, 1, 2.5, 5]), far_pairs, st.data())
 def test_pairs_by_brute_force(drawn, limit, far, data):
     edges, lengths, nodes = drawn
@@ -155,7 +153,6 @@ def test_many_classes_against_an_assignment_and_an_integer_programme(drawn, limi
         assert row["mgia_error"] == pytest.approx(edge_cover(cost, limit, forbid))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 5), st.integers(1, 7), st.integers(0, 2**32 - 1))
 def test_tabulated_matchings_are_optimal(m, k, seed):
     weight = np.random.default_rng(seed).integers(0, 6, (4, m, k))
@@ -167,7 +164,6 @@ def test_tabulated_matchings_are_optimal(m, k, seed):
 # ---- what must hold always -------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
 @given(hierarchies(), st.data())
 def test_swapping_truth_and_prediction_swaps_precision_and_recall(drawn, data):
     edges, lengths, nodes = drawn
@@ -181,7 +177,6 @@ def test_swapping_truth_and_prediction_swaps_precision_and_recall(drawn, data):
         pd.testing.assert_series_equal(one[name], other[counterpart], check_names=False)
 
 
-@settings(deadline=None, max_examples=60)
 @given(hierarchies(), st.sampled_from(["extended", "minimal"]), st.data())
 def test_bounds_and_perfection(drawn, lca, data):
     edges, lengths, nodes = drawn
@@ -198,7 +193,6 @@ def test_bounds_and_perfection(drawn, lca, data):
         assert perfect[name].dropna().tolist() == pytest.approx([best] * perfect[name].notna().sum()), name
 
 
-@settings(deadline=None, max_examples=60)
 @given(hierarchies(most=15, tree=True), st.data())
 def test_trees_follow_the_closed_forms_of_trees(drawn, data):
     edges, lengths, nodes = drawn

@@ -143,7 +143,6 @@ def test_distances_and_relatives_are_those_of_networkx(drawn):
             assert h.distance(a, b) == pytest.approx(reference.distance(a, b), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=80)
 @given(hierarchies(), st.data())
 def test_closure_of_a_part_has_the_distances_of_the_whole(drawn, data):
     edges, lengths, nodes = drawn

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -76,7 +76,6 @@ def test_every_pair_and_measure_equals_scipy(n, decimals):
         assert row.wilcoxon_statistic == pytest.approx(plus)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-3, 3).filter(bool), min_size=1, max_size=10))
 def test_exact_signed_ranks_with_ties_by_enumeration(d):
     d = np.array(d, dtype=float)

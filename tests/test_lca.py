@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hierarchy_reference import Reference, class_sets, hierarchies
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mlflow_mleval.measures import lca_minimal
@@ -57,7 +57,6 @@ def test_dummy_node_stands_where_hemkit_puts_it(case, lca):
     assert found == pytest.approx([case["hemkit"][k] for k in ("lcaP", "lcaR", "lcaF")], abs=1e-9)
 
 
-@settings(deadline=None, max_examples=100)
 @given(hierarchies(weighted=True), st.sampled_from([None, 0.5, 1, 2, 3, 4, 5.5]), st.data())
 def test_extended_graphs_by_brute_force(drawn, limit, data):
     edges, lengths, nodes = drawn
@@ -67,7 +66,6 @@ def test_extended_graphs_by_brute_force(drawn, limit, data):
     assert sizes(row) == (len(t & p), len(t), len(p))
 
 
-@settings(deadline=None, max_examples=150)
 @given(hierarchies(most=14, weighted=True), st.sampled_from([None, None, 2, 3, 4, 5.5]), st.data())
 def test_minimal_graphs_by_exhaustive_search(drawn, limit, data):
     edges, lengths, nodes = drawn

@@ -60,7 +60,6 @@ def test_marginal_mode_and_joint_mode():
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 10**6), st.sampled_from(["binomial", "polynomial"]), st.booleans())
-@settings(max_examples=150, deadline=None)
 def test_optima_are_the_first_among_all_label_sets(n_labels, n_sets, seed, family, even):
     rng = np.random.default_rng(seed)
     label_sets = (rng.random((n_sets, n_labels)) < rng.choice([0.1, 0.5])).astype(int)  # with exchangeable labels and consensus

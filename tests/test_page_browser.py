@@ -12,7 +12,7 @@ from conftest import MLFLOW_SETTINGS
 from page_servers import ADMIN, api, page_server
 from test_page_server import grant, revoke
 
-pytestmark = [pytest.mark.browser, pytest.mark.server]
+pytestmark = [pytest.mark.browser, pytest.mark.server, pytest.mark.thorough]
 pytest.importorskip("selenium")
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
 from selenium.webdriver.common.keys import Keys  # noqa: E402
@@ -340,7 +340,6 @@ axe.run().then(found => done(found.violations.map(v => [v.id, v.nodes.map(n => n
 """
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 def test_axe_finds_nothing_and_nothing_scrolls_sideways(reader, site, axe, scheme, width):
     reader.login("ann", width, scheme)

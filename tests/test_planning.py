@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
@@ -62,7 +62,6 @@ def test_power_of_the_corrected_test_by_simulation():
     assert paired_power(effect, n, ratio=ratio) == pytest.approx((np.abs(t) > stats.t.isf(0.025, n - 1)).mean(), abs=0.01)
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.floats(0.02, 8), st.floats(0.2, 0.99), st.sampled_from([None, 0.01, 1 / 9]))
 def test_the_size_is_the_least_that_has_the_power(effect, power, ratio):
     n = required_size(effect, power=power, ratio=ratio).item()

@@ -311,6 +311,7 @@ def test_the_step_down_is_closed_testing():
             assert found[i, j] == pytest.approx(min(expected, 1))
 
 
+@pytest.mark.thorough
 def test_the_family_of_claims_keeps_its_error_rate():
     """Methods that differ by chance only: a claim on hardly more than 5 of 100 studies."""
     rng = np.random.default_rng(2)

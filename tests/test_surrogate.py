@@ -12,7 +12,7 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.datasets import make_multilabel_classification
@@ -281,7 +281,6 @@ def test_the_truly_best_is_lost_no_more_often_than_allowed():
 
 
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
 def test_what_decides_is_the_difference_of_surrogates_by_fold(count, n_folds, seed):
     rng = np.random.default_rng(seed)
     losses = rng.random((count, n_folds, 2)).round(1) + 0.1 * rng.random((count, 1, 1))

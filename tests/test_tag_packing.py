@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
@@ -160,7 +160,6 @@ VALUES = st.dictionaries(st.sampled_from(sorted(PACKED - {schema.TAG_WITHDRAWN})
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4), VALUES)
-@settings(max_examples=60, deadline=None)
 def test_each_tag_is_what_was_written_last_and_in_one_place(writings, by_hand):
     raw, expected = dict(by_hand), dict(by_hand)
     for changes in writings:
