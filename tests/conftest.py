@@ -19,6 +19,8 @@ from sqlalchemy.engine import Engine
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # it has one where tqdm is installed, and not elsewhere
 MLFLOW_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+#: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what a quiet one does.
+PATIENCE = 240
 CHROME, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -157,7 +159,7 @@ def server_url(empty_store, tmp_path_factory):
         yield url
     finally:
         os.killpg(process.pid, 15)
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -181,9 +183,36 @@ def chrome(tmp_path_factory):
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chrome')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    from selenium.common.exceptions import WebDriverException
+
+    for left in (3, 2, 1, 0):  # selenium gives chromedriver half a minute to start
+        try:
+            driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+            break
+        except WebDriverException:
+            if not left:
+                raise
+    driver.set_page_load_timeout(PATIENCE)
+    driver.set_script_timeout(PATIENCE)
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def until(chrome):
+    """Wait until a function of the browser returns something true, and return it; else say what never came."""
+    from selenium.common.exceptions import TimeoutException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def until(found, awaited: str):
+        try:
+            return WebDriverWait(chrome, PATIENCE, 0.05).until(found)
+        except TimeoutException:
+            shown = chrome.execute_script("return document.body?.innerText ?? ''")
+            where = f"not there after {PATIENCE} seconds at {chrome.current_url}"
+            raise AssertionError(f"{awaited}: {where}:\n{shown[:1500]}") from None
+
+    return until
 
 
 @pytest.fixture(scope="session")
@@ -194,7 +223,7 @@ def axe(tmp_path_factory) -> str:
         pytest.skip("no npm on this machine")
     folder = tmp_path_factory.mktemp("axe")
     command = [npm, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4.14.1"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
@@ -216,14 +245,15 @@ def show(chrome, tmp_path):
     return show
 
 
-def _wait_for(url: str, process: subprocess.Popen, log: Path, seconds: int = 120) -> None:
+def _wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
     import requests
 
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if requests.get(f"{url}/health", timeout=2).ok:
+            if requests.get(f"{url}/health", timeout=10).ok:
                 return
         except requests.RequestException:
             time.sleep(0.2)
-    raise RuntimeError(f"the MLflow server did not start:\n{log.read_text()[-2000:]}")
+    how = f"ended with {process.returncode}" if process.poll() is not None else f"was not ready after {PATIENCE} seconds"
+    raise RuntimeError(f"the MLflow server {how}:\n{log.read_text()[-2000:]}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import requests
-from conftest import MLFLOW_SETTINGS, _wait_for
+from conftest import MLFLOW_SETTINGS, PATIENCE, _wait_for
 
 ADMIN = ("admin", secrets.token_urlsafe(12))
 
@@ -49,7 +49,7 @@ def page_server(folder: Path, store: str, *options: str, base: str = "", prefix:
         yield SimpleNamespace(url=root, page=f"{root}/mleval", folder=folder, process=process, ask=Asking(root).ask)
     finally:
         os.killpg(process.pid, 15)
-        process.wait(30)
+        process.wait(PATIENCE)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -60,11 +60,11 @@ class Asking:
         self.root = root
 
     def ask(
-        self, path: str, auth=None, method: str = "GET", seconds: float = 90, pause: float = 0.1, **options
+        self, path: str, auth=None, method: str = "GET", seconds: float = PATIENCE, pause: float = 0.1, **options
     ) -> requests.Response:
         deadline = time.monotonic() + seconds
         while True:
-            response = requests.request(method, f"{self.root}/mleval/{path}", auth=auth, timeout=60, **options)
+            response = requests.request(method, f"{self.root}/mleval/{path}", auth=auth, timeout=PATIENCE, **options)
             if response.status_code != 202 or time.monotonic() > deadline:
                 return response
             assert response.json()["state"] == "working"
@@ -75,6 +75,6 @@ def api(server, path: str, content=None, auth=None, version: str = "2.0", **quer
     """MLflow's own REST; an assertion where it refuses."""
     method = "GET" if content is None else "POST"
     address = f"{server.url}/api/{version}/mlflow/{path}"
-    response = requests.request(method, address, json=content, params=query, auth=auth, timeout=60)
+    response = requests.request(method, address, json=content, params=query, auth=auth, timeout=PATIENCE)
     assert response.ok, response.text
     return response.json() if response.content else {}

@@ -140,9 +140,7 @@ def test_wide_pages_use_two_columns(show):
     assert a == b
 
 
-def test_sections_fold_and_the_contents_lead_to_them(show):
-    from selenium.webdriver.support.ui import WebDriverWait
-
+def test_sections_fold_and_the_contents_lead_to_them(show, until):
     chrome = show(study_page(), 600)
     opened = "return [...document.querySelectorAll('details.section')].filter(d => d.open).map(d => d.id)"
     assert chrome.execute_script(opened) == ["decision", "verdict", "doubts", "ranking"]
@@ -152,7 +150,7 @@ def test_sections_fold_and_the_contents_lead_to_them(show):
     chrome.find_element("css selector", "nav button[data-to=stability]").click()
     assert "stability" in chrome.execute_script(opened)
     top = "return document.getElementById('stability').getBoundingClientRect().top"
-    WebDriverWait(chrome, 30).until(lambda d: abs(d.execute_script(top)) < 450)
+    until(lambda d: abs(d.execute_script(top)) < 450, "the section in view")
 
 
 def test_paper_shows_everything(show):
@@ -207,10 +205,9 @@ def test_it_works_in_the_sandbox_of_mlflow(show, scheme):
 
 
 @pytest.mark.server
-def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server):
+def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server, until):
     import mlflow
     from selenium.webdriver.support.expected_conditions import frame_to_be_available_and_switch_to_it as frame
-    from selenium.webdriver.support.ui import WebDriverWait
 
     with mlflow.start_run() as run:
         mlflow.log_text(study_page(), "mleval_report.html")
@@ -219,9 +216,9 @@ def test_it_shows_in_the_artifact_page_of_a_real_server(chrome, server):
         "Emulation.setDeviceMetricsOverride", {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
     chrome.get(f"{server}/#/experiments/{place}?workflowType=machine_learning")
-    WebDriverWait(chrome, 60).until(frame(("css selector", "iframe[sandbox='allow-scripts']")))
+    until(frame(("css selector", "iframe[sandbox='allow-scripts']")), "the frame of the report")
     try:
-        WebDriverWait(chrome, 30).until(lambda d: d.find_elements("id", "verdict"))
+        until(lambda d: d.find_elements("id", "verdict"), "the verdict")
         assert "RF-PCT leads" in chrome.find_element("id", "verdict").text
         assert chrome.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
         chrome.find_element("css selector", "nav button[data-to=stability]").click()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pandas as pd
 import pytest
 import requests
-from conftest import MLFLOW_SETTINGS
+from conftest import MLFLOW_SETTINGS, PATIENCE
 from page_servers import ADMIN, api, page_server
 from test_page_server import grant, revoke
 
@@ -106,7 +106,7 @@ class Reader:
     def js(self, code, *args):
         return self.chrome.execute_script(f"return {code}", *args)
 
-    def until(self, code, *args, seconds=60):
+    def until(self, code, *args, seconds=PATIENCE):
         from selenium.common.exceptions import TimeoutException
         from selenium.webdriver.support.ui import WebDriverWait
 
@@ -114,7 +114,7 @@ class Reader:
             return WebDriverWait(self.chrome, seconds, 0.05).until(lambda d: self.js(code, *args))
         except TimeoutException:
             log = (self.site.folder / "server.log").read_text()[-1500:]
-            raise AssertionError(f"never true: {code}\n{self.text('body')[:1500]}\n{log}") from None
+            raise AssertionError(f"not true after {seconds} seconds: {code} {args}\n{self.text('body')[:1500]}\n{log}") from None
 
     def all(self, selector):
         return self.chrome.find_elements("css selector", selector)
@@ -156,7 +156,7 @@ def grumbles(chrome):
 
 def test_who_is_not_logged_in_gets_what_mlflow_gives(site):
     for path in ("", "experiments", f"answer?experiment-id={site.ids['study']}", "static?file=page.js"):
-        assert requests.get(f"{site.url}/mleval/{path}", timeout=30).status_code == 401
+        assert requests.get(f"{site.url}/mleval/{path}", timeout=PATIENCE).status_code == 401
 
 
 def test_choosing_setting_and_comparing(reader, site):
@@ -262,7 +262,7 @@ def test_share_download_store_and_new_runs(reader, site):
     assert {"report.html", "report.json", "ranking.csv"} <= {parse_qs(urlsplit(f).query)["file"][0] for f in files}
     assert any(".svg" in name for name in files)
     for name in files:
-        got = requests.get(name, auth=("ann", PASSWORD), timeout=60)
+        got = requests.get(name, auth=("ann", PASSWORD), timeout=PATIENCE)
         assert got.status_code == 200 and got.content and "attachment" in got.headers["Content-Disposition"]
     assert "mleval report" in reader.text(".sheet pre")
     reader.click("#store")
@@ -379,7 +379,7 @@ def test_paper_holds_the_answer_only(reader, site):
 
 
 def test_without_javascript_the_page_says_so(site):
-    page = requests.get(f"{site.url}/mleval/", auth=("ann", PASSWORD), timeout=30)
+    page = requests.get(f"{site.url}/mleval/", auth=("ann", PASSWORD), timeout=PATIENCE)
     assert "<noscript>" in page.text and "mleval report" in page.text.partition("<noscript>")[2]
     policy = page.headers["Content-Security-Policy"]
     assert "unsafe" not in policy and json.dumps("study") not in page.text

@@ -83,15 +83,15 @@ def test_a_job_asks_in_the_members_name_and_knows_nothing_of_them(door):
     with door.open_for(MEMBER) as (address, token):
         assert address.startswith("http://127.0.0.1:")
         headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.post(f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=10).json()
+        answer = requests.post(f"{address}/api/2.0/mlflow/runs/search", data=b'{"a": 1}', headers=headers, timeout=60).json()
         assert answer == {
             "REQUEST_METHOD": "POST", "PATH_INFO": "/prefix/api/2.0/mlflow/runs/search", "QUERY_STRING": "", "body": '{"a": 1}',
             "HTTP_AUTHORIZATION": "Basic bWU6aXQ=", "HTTP_COOKIE": "session=1", "HTTP_ORIGIN": None, "HTTP_X_USER": "me",
             "login.layer": "said",
         }  # fmt: skip
-        got = requests.get(f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=10).json()
+        got = requests.get(f"{address}/get-artifact?run_id=1&path=a%2Fb", headers=headers, timeout=60).json()
         assert got["PATH_INFO"] == "/prefix/get-artifact" and got["QUERY_STRING"] == "run_id=1&path=a%2Fb"
-    assert requests.get(f"{address}/get-artifact", headers=headers, timeout=10).status_code == 401  # the token died with the job
+    assert requests.get(f"{address}/get-artifact", headers=headers, timeout=60).status_code == 401  # the token died with the job
 
 
 @pytest.mark.parametrize("method, path, writes", [
@@ -108,7 +108,7 @@ def test_the_door_refuses_what_no_job_needs(door, method, path, writes):
         session = requests.Session()
         request = requests.Request(method, address, headers={"Authorization": f"Bearer {token}"}).prepare()
         request.url = address + path  # as it is, not tidied
-        assert session.send(request, timeout=10).status_code == 403
+        assert session.send(request, timeout=60).status_code == 403
 
 
 def test_the_door_opens_to_its_token_only(door):
@@ -116,10 +116,10 @@ def test_the_door_opens_to_its_token_only(door):
         asked = f"{address}/api/2.0/mlflow/runs/create"
         for wrong in ("", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer "):
             headers = {"Authorization": wrong, "Cookie": "session=1"}
-            assert requests.post(asked, headers=headers, timeout=10).status_code == 401
+            assert requests.post(asked, headers=headers, timeout=60).status_code == 401
         headers = {"Authorization": f"Bearer {token}"}
-        assert requests.post(asked, headers=headers, timeout=10).ok
-        assert requests.post(asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=10).status_code == 413
+        assert requests.post(asked, headers=headers, timeout=60).ok
+        assert requests.post(asked, headers={**headers, "Content-Length": str(MOST_BYTES + 1)}, timeout=60).status_code == 413
 
 
 def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):

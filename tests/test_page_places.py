@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import PATIENCE
 from page_servers import page_server
 from test_postgres import database  # noqa: F401 - a fixture
 
@@ -66,7 +67,7 @@ def test_postgres(database, tmp_path, monkeypatch, unset):  # noqa: F811
 def test_a_base_app_that_is_not_there_is_told_once(tmp_path, empty_store):
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     done = subprocess.run([sys.executable, "-m", "mlflow", "server", "--app-name", "mleval"], cwd=tmp_path, capture_output=True,
-                          text=True, timeout=60, env={**os.environ, "MLEVAL_BASE_APP": "nothing"})  # fmt: skip
+                          text=True, timeout=PATIENCE, env={**os.environ, "MLEVAL_BASE_APP": "nothing"})  # fmt: skip
     assert done.returncode and "MLEVAL_BASE_APP must be one of basic-auth, got 'nothing'" in done.stderr
 
 
@@ -75,7 +76,7 @@ def test_a_workspace_shows_its_own_experiments_only(empty_store, tmp_path, monke
 
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     with page_server(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}", MLFLOW_ENABLE_WORKSPACES="true") as server:
-        assert requests.post(f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=30).ok
+        assert requests.post(f"{server.url}/api/3.0/mlflow/workspaces", json={"name": "team-a"}, timeout=PATIENCE).ok
         monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
         own = study(monkeypatch, server.url)
         assert "mystudy" in server.ask("experiments?workspace=team-a").text and "mystudy" not in server.ask("experiments").text
@@ -89,10 +90,10 @@ def test_a_comparison_ends_with_its_time_and_the_worker_with_its_server(db, tmp_
         answer = server.ask("answer?experiment-id=1")
         assert answer.status_code == 504 and "MLEVAL_PAGE_SECONDS" in answer.json()["error"]
         assert workers(tmp_path)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while workers(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert not workers(tmp_path)
+    assert not workers(tmp_path), f"the worker is still there {PATIENCE} seconds after its server"
 
 
 def workers(folder) -> list:

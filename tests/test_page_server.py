@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import requests
+from conftest import PATIENCE
 from page_servers import ADMIN, api, page_server
 
 from mlflow_mleval.server.routes import HEADERS
@@ -56,17 +57,17 @@ def grant(server, who: str, experiment_id: str, right: str) -> None:
     old = {"username": who, "experiment_id": experiment_id, "permission": right}
     for path, body, version in (("users/permissions/grant", content, "3.0"), ("experiments/permissions/create", old, "2.0")):
         address = f"{server.url}/api/{version}/mlflow/{path}"
-        if requests.post(address, json=body, auth=ADMIN, timeout=30).ok:
+        if requests.post(address, json=body, auth=ADMIN, timeout=PATIENCE).ok:
             return
     raise AssertionError("no way to give a right")
 
 
 def revoke(server, who: str, experiment_id: str) -> None:
     content = {"username": who, "resource_type": "experiment", "resource_id": experiment_id}
-    if not requests.post(f"{server.url}/api/3.0/mlflow/users/permissions/revoke", json=content, auth=ADMIN, timeout=30).ok:
+    if not requests.post(f"{server.url}/api/3.0/mlflow/users/permissions/revoke", json=content, auth=ADMIN, timeout=PATIENCE).ok:
         old = {"username": who, "experiment_id": experiment_id}
         address = f"{server.url}/api/2.0/mlflow/experiments/permissions/delete"
-        assert requests.delete(address, json=old, auth=ADMIN, timeout=30).ok
+        assert requests.delete(address, json=old, auth=ADMIN, timeout=PATIENCE).ok
 
 
 def token(server, auth) -> str:
@@ -96,7 +97,7 @@ def test_a_member_is_let_in_and_sees_their_own_experiments_only(team):
     assert "<img" not in team.ask("experiments", ADMIN).text
     assert "ours" in (found := team.ask("experiments?search=OUR", ANN).text) and "mine" not in found
     assert team.ask("experiments?search=' OR name != '", ANN).ok
-    assert requests.get(f"{team.url}/mleval", auth=ANN, timeout=30).url.endswith("/mleval/")
+    assert requests.get(f"{team.url}/mleval", auth=ANN, timeout=PATIENCE).url.endswith("/mleval/")
 
 
 def test_the_answer_is_the_report_and_every_part_of_it_is_text(team):
@@ -181,7 +182,7 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
         assert team.ask(ours, ANN, "POST", headers=headers).status_code == 403
     elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     assert team.ask(f"answer?experiment-id={team.ids['ours']}", ANN, headers=elsewhere).status_code == 403
-    assert requests.get(f"{team.page}/{ours}", auth=ANN, headers=own, timeout=30).status_code in (403, 405)
+    assert requests.get(f"{team.page}/{ours}", auth=ANN, headers=own, timeout=PATIENCE).status_code in (403, 405)
     refused = team.ask(mine, ANN, "POST", headers=own)
     assert refused.status_code == 503 and "ermission" in refused.json()["error"]
     stored = team.ask(ours, ANN, "POST", headers=own)
@@ -191,7 +192,7 @@ def test_a_report_is_stored_with_the_members_own_rights_and_by_their_own_page(te
     assert tags["mleval.kind"] == "report" and tags["mlflow.user"] == "ann" and run["info"]["status"] == "FINISHED"
     assert run["info"]["experiment_id"] == team.ids["ours"]
     asked = {"run_id": run["info"]["run_id"], "path": "mleval_report.html"}
-    page = requests.get(f"{team.url}/get-artifact", params=asked, auth=BOB, timeout=30)
+    page = requests.get(f"{team.url}/get-artifact", params=asked, auth=BOB, timeout=PATIENCE)
     assert page.ok and "kNN" in page.text and SECRET not in page.text
     assert team.ask(ours, ANN, "POST", headers=own).json()["run_id"] == run["info"]["run_id"]
     assert team.ask(f"news?since=0&experiment-id={team.ids['ours']}", ANN).json() == {"new": 9}  # the report is no news

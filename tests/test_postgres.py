@@ -17,7 +17,7 @@ import pytest
 import requests
 import yaml
 from click.testing import CliRunner
-from conftest import MLFLOW_SETTINGS, _wait_for
+from conftest import MLFLOW_SETTINGS, PATIENCE, _wait_for
 from import_cases import import_at_once, one_run_a_pair
 
 import mlflow_mleval
@@ -68,7 +68,7 @@ def database():
         process = subprocess.Popen([programs / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F",
                                     "-c", "listen_addresses=127.0.0.1"], stdout=log, stderr=log, **call)
         create = [programs / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "mlflow", "mlflow"]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while subprocess.run(create, capture_output=True, **call).returncode:
             if time.monotonic() > deadline or process.poll() is not None:
                 raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}")
@@ -77,7 +77,7 @@ def database():
     finally:
         if process is not None:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)
         log.close()
         shutil.rmtree(folder)
 
@@ -128,7 +128,7 @@ def team(database, tmp_path_factory):
         yield SimpleNamespace(url=url, admin=admin, folder=folder, database=database)
     finally:
         os.killpg(process.pid, 15)
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -195,8 +195,8 @@ def test_parallel_imports_make_each_run_once(login):
 
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
-    assert requests.get(f"{login.url}/health", timeout=10).ok
-    assert requests.get(f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=10).status_code == 401
+    assert requests.get(f"{login.url}/health", timeout=PATIENCE).ok
+    assert requests.get(f"{login.url}/api/2.0/mlflow/experiments/get?experiment_id=0", timeout=PATIENCE).status_code == 401
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong" * 4)
     result = CliRunner().invoke(main, ["runs", "-n", "madjarov2012"])
     assert result.exit_code == 1 and result.stdout == "" and len(result.stderr.strip().splitlines()) == 1
@@ -300,7 +300,7 @@ def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch)
     Path("few.csv").write_text("measure,dataset,method,value\nf1,yeast,BR,0.5\nf1,yeast,CC,0.6\n")
     mleval("import", "few.csv", "-n", "the admin's")
     answer = requests.post(f"{login.url}/api/2.0/mlflow/users/create", json={"username": "member", "password": "twelve letters"},
-                           auth=("admin", login.admin), timeout=30)
+                           auth=("admin", login.admin), timeout=PATIENCE)
     assert answer.ok, answer.text
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "member")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "twelve letters")

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import requests
+from conftest import PATIENCE
 from mlflow import MlflowClient
 from scipy import sparse, stats
 from sklearn.dummy import DummyClassifier
@@ -484,7 +485,7 @@ def test_over_http_and_back(server, capsys):
     study = mleval.load_study(experiment_names=["logged"])
     pd.testing.assert_frame_equal(study.folds.droplevel([0, 1]), ev.folds[study.measures], check_index_type=False)
     assert {"mleval_report.html", "mleval_summary.md", "mleval/folds.svg", "mleval/instances.parquet"} < artifacts(run_id)
-    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=10)
+    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=PATIENCE)
     assert "BR on yeast" in page.text
     back = Evaluation.from_dict(json.loads(artifact(run_id, "mleval/evaluation.json")))
     assert back.measures == ev.measures

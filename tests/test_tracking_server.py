@@ -5,6 +5,7 @@ from importlib.resources import files
 import pandas as pd
 import pytest
 import requests
+from conftest import PATIENCE
 
 from mlflow_mleval.errors import NoRunsError, StoreError
 from mlflow_mleval.tracking import store
@@ -72,7 +73,7 @@ def test_a_report_and_its_files(server, capsys):
     files = {"mleval_report.html": "<!doctype html><p>ä", "mleval_summary.md": "# ä", "mleval/ranking.csv": b"a\n"}
     run_id = log_report(files, experiment_id=experiment_id, run_name="report", summary="# ä")
     assert {f.path for f in client.list_artifacts(run_id)} == {"mleval", "mleval_report.html", "mleval_summary.md"}
-    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=10)
+    page = requests.get(f"{server}/get-artifact", params={"path": "mleval_report.html", "run_uuid": run_id}, timeout=PATIENCE)
     assert page.content.decode() == "<!doctype html><p>ä"
     assert client.get_run(run_id).data.tags["mlflow.note.content"] == "# ä"
     assert capsys.readouterr() == ("", "")

@@ -148,7 +148,7 @@ def size(chrome: webdriver.Chrome, width: int, height: int) -> None:
     )
 
 
-def wait(chrome: webdriver.Chrome, found, seconds: int = 60):
+def wait(chrome: webdriver.Chrome, found, seconds: int = 240):
     return WebDriverWait(chrome, seconds, ignored_exceptions=[StaleElementReferenceException]).until(found)
 
 

@@ -228,6 +228,6 @@ def test_the_interpreter_ends_while_a_server_is_silent(db):
             KNeighborsClassifier().fit(X[:60], Y[:60]).score(X[60:], Y[60:])
         """
         command = [sys.executable, "-c", textwrap.dedent(code)]
-        done = subprocess.run(command, cwd=db.parent, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=db.parent, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stderr.count("was not logged") == 1, done.stderr
     assert len(list((db.parent / "mleval_unsent").glob("*.json"))) == 1
