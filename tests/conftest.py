@@ -57,8 +57,12 @@ def pytest_xdist_auto_num_workers(config) -> int:
     return 0 if named else min(os.cpu_count() or 1, 8)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is thorough
 def pytest_collection_modifyitems(items) -> None:
-    """What needs the server or the browser first: one worker then starts them, and the others never do."""
+    """What drives a browser is thorough. What needs the server or the browser first: one worker starts them, and no other."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker("thorough")
     items.sort(key=lambda item: not {"server_url", "chrome", "team"} & set(getattr(item, "fixturenames", ())))
 
 

@@ -70,6 +70,7 @@ def test_cross_validation_and_searches_beside_mlflow(runs, client, order):
     cross_validate_and_search(runs, client, order, n_jobs=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", ["ours only", "before", "after, off, on"])
 def test_cross_validation_and_searches_in_processes_beside_mlflow(runs, client, order):
     cross_validate_and_search(runs, client, order, n_jobs=2)

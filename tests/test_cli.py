@@ -285,6 +285,7 @@ def test_completion_knows_commands_options_and_values():
     assert "complete" in subprocess.run(line, shell=True, env=env, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.thorough
 def test_demo_runs_ranks_reports_and_says_what_next(tmp_path):
     done = subprocess.run([MLEVAL, "demo"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,6 @@ def pages() -> list[str]:
     return [compare(s, rope=0.01, seed=0).report().to_html() for s in studies]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("width", [320, 600, 1400])
 def test_the_page_never_scrolls_sideways(show, pages, width):
     for page in pages:

@@ -12,7 +12,7 @@ from conftest import MLFLOW_SETTINGS, PATIENCE
 from page_servers import ADMIN, api, page_server
 from test_page_server import grant, revoke
 
-pytestmark = [pytest.mark.browser, pytest.mark.server, pytest.mark.thorough]
+pytestmark = [pytest.mark.browser, pytest.mark.server]
 pytest.importorskip("selenium")
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
 from selenium.webdriver.common.keys import Keys  # noqa: E402

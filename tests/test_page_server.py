@@ -13,7 +13,7 @@ from page_servers import ADMIN, api, page_server
 
 from mlflow_mleval.server.routes import HEADERS
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.thorough]
 pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
 ANN, BOB = ("ann", "twelve letters"), ("bob", "twelve letters more")
 HOSTILE = "<img src=x onerror=alert(1)>'\"\x1b[31m"

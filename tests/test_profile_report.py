@@ -315,7 +315,6 @@ def pages(hostile):
     return [rendered(f, "html") for f in found]
 
 
-@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 600, 1200])
 def test_the_page_never_scrolls_sideways_and_no_label_is_covered(show, pages, width):

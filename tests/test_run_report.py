@@ -187,7 +187,6 @@ def pages():
     return [document(report).to_html() for report in made]
 
 
-@pytest.mark.thorough
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [320, 600, 1400])
 def test_the_page_never_scrolls_sideways(show, pages, width):

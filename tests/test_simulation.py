@@ -17,6 +17,8 @@ SIZES = {"over_datasets": 40, "verdicts": 12, "over_folds": 20, "over_more_folds
          "intervals": 60, "bayesian": 40,
          "over_several_datasets": 2, "unstable": 8, "next_dataset": 2, "over_clusters": 6, "over_repeats": 8, "along_profiles": 4}
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def study():

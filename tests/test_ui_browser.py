@@ -12,7 +12,7 @@ from conftest import MLFLOW_SETTINGS
 
 from mlflow_mleval.cli import main
 
-pytestmark = [pytest.mark.browser, pytest.mark.server, pytest.mark.thorough]
+pytestmark = [pytest.mark.browser, pytest.mark.server]
 pytest.importorskip("selenium")
 SCRIPT = Path(__file__).parents[1] / "examples" / "pictures" / "make_pictures.py"
 SPEC = importlib.util.spec_from_file_location("make_pictures", SCRIPT)
