@@ -158,7 +158,7 @@ def test_a_column_of_clusters_widens_the_intervals_wherever_it_comes_from(tmp_pa
     own = measure_intervals(with_clusters(ev, of))
     pd.testing.assert_frame_equal(own.table, robust.table)
     assert own.n_clusters == 12
-    with pytest.raises(ValueError, match="one value for each of the 60 rows"):
+    with pytest.raises(ValueError, match="one value for each of the 60 instances"):
         with_clusters(ev, of[:5])
     path = tmp_path / "predictions.csv"
     columns = {f"true_{k}": true[:, k].astype(int) for k in range(2)} | {f"pred_{k}": pred[:, k].astype(int) for k in range(2)}

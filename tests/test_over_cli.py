@@ -31,6 +31,7 @@ def store(tmp_path_factory, empty_store):
         for method, noise in (("good", 0.3), ("also", 0.3), ("bad", 0.7)):
             ev = mleval.evaluate(truth, truth + rng.normal(0, noise, (N, K)), folds=np.arange(N) % FOLDS)
             ev.instances["author"] = [f"<b>{k // 8}" for k in range(N)]
+            ev.instances["ward"] = ["" if k % 8 else f"w{k // 8}{method if k == 16 else ''}" for k in range(N)]
             mleval.log_evaluation(ev, method=method, dataset="made", experiment_name="made", log_instances=True)
         draw = {m: (rng.integers(a, a + 3, FOLDS), rng.integers(b, b + 3, FOLDS)) for m, a, b in (("LDA", 14, 0), ("QDA", 17, 4))}
         rows = [
@@ -147,6 +148,8 @@ def test_instances_of_a_cross_validation_are_blocks_and_others_cluster_as_a_colu
     authors = json.loads(mleval_(*args, "--cluster", "author").stdout)
     assert authors["datasets"]["made"]["n_clusters"] == N // 8 and not any("judged by" in said for said in authors["doubts"])
     assert json.loads(mleval_(*args, "--cluster", "fold").stdout)["datasets"]["made"]["n_clusters"] == FOLDS
+    said = " ".join(mleval_(*args, "--cluster", "ward", code=1).output.split())
+    assert "'ward' must put each instance into one cluster, and puts 1 into several: 16 ('w2good' by good and 'w2also'" in said
     assert "have no column 'passage'" in " ".join(mleval_(*args, "--cluster", "passage", code=1).output.split())
     assert "--cluster: only for tests over instances" in " ".join(mleval_("-n", "made", "--cluster", "x", code=2).output.split())
 

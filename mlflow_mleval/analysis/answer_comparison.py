@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mlflow_mleval.analysis.answers import Aligned
+from mlflow_mleval.analysis.clusters import cluster_numbers, one_table
 from mlflow_mleval.analysis.instance_tests import InstanceTests, instance_tests
 from mlflow_mleval.analysis.joint_test import joint_test
 from mlflow_mleval.analysis.paired import NOISE, decided, named_pairs
@@ -94,7 +95,8 @@ def compare_answers(
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know; pass or fail is to be maximized unless said otherwise.
     cluster : str, optional
-        What the answers hold beside the values that says which questions belong together.
+        What the answers hold that says which questions belong together. All methods are heeded; a question of which none says
+        it is a cluster of its own. A measure of this name is none then.
     difference : float or mapping of measure to float, optional
         The difference that matters, for `needed`; by default, and for measures that are not named, the one seen.
     alpha : float
@@ -104,11 +106,15 @@ def compare_answers(
     ------
     ValueError
         No answer has a `cluster`, or no instance has a value.
+    IncomparableRunsError
+        A question is in several clusters.
     MeasureError
         A measure has no direction.
     """
-    better = answer_directions(found, minimize, maximize)
     groups = None if cluster is None else _clusters(found, cluster)
+    if cluster in found.measures:
+        found = _without(found, cluster)
+    better = answer_directions(found, minimize, maximize)
     options = {"n_resamples": n_resamples, "seed": seed}
     sides = {way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")}
     tests = instance_tests(found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options)
@@ -157,12 +163,22 @@ def _joint(
 
 
 def _clusters(found: Aligned, column: str) -> pd.Series:
-    """Which cluster each question belongs to."""
-    about = next(iter(found.answers.values())).about
-    if column not in about:
-        raise ValueError(f"no answer tells {column!r}. Name one of {some(c for c in about if c not in ('link', 'asked'))}.")
-    values = about[column]
-    return values[~values.index.duplicated()].reindex(next(iter(found.tables.values())).index)
+    """Which cluster each question belongs to, as the answers of all methods say it."""
+    tables = [(m, table) for m, answers in found.answers.items() for table in (answers.about, answers.values)]
+    parts = [(method, table[column]) for method, table in tables if column in table]
+    if not parts:
+        columns = dict.fromkeys(c for _, table in tables for c in table if c not in ("link", "asked"))
+        raise ValueError(f"no answer tells {column!r}. Name one of {some(columns)}.")
+    return one_table(parts, column).reindex(next(iter(found.tables.values())).index)
+
+
+def _without(found: Aligned, column: str) -> Aligned:
+    """Without the measure that says which questions belong together."""
+    if not (measures := [m for m in found.measures if m != column]):
+        raise MissingResultsError(f"{column} says which instances belong together, and there is no other measure.")
+    note = f"{column} says which instances belong together, and is no measure here."
+    passing = [m for m in found.passing if m != column]
+    return replace(found, measures=measures, passing=passing, notes=(*found.notes, note))
 
 
 @dataclass(frozen=True)
@@ -406,4 +422,4 @@ def _units(found: Aligned, clusters: pd.Series | None) -> NDArray[np.intp]:
     keys = next(iter(found.tables.values())).index
     if clusters is None:
         return np.arange(len(keys))
-    return pd.factorize(clusters.reindex(keys))[0]
+    return cluster_numbers(clusters.reindex(keys), len(keys))

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from mlflow_mleval.analysis.clusters import cluster_doubts, cluster_numbers
 from mlflow_mleval.analysis.paired import NOISE, adjust, named_pairs
 from mlflow_mleval.analysis.posthoc.betting import log_capital, scaled
 from mlflow_mleval.analysis.posthoc.wilcoxon import ALTERNATIVES, EXACT_DATASETS, share_at_most
@@ -125,7 +126,8 @@ class InstanceTests(Reported):
         any?), pvalue_corrected (the smallest of its rows in `table`), significant, a_better and b_better (on how many measures,
         see `table`).
     table : One row a pair and measure: method_a, method_b, measure; n (instances), wins, ties, losses (of a); mean_difference
-        (positive: a is better) with its interval low, high at 1 - alpha, not corrected; sign_statistic (Z) and sign_pvalue
+        (positive: a is better) with its interval low, high at 1 - alpha, not corrected (with clusters the differences that the
+        permutation test does not reject, endless where it can reject none); sign_statistic (Z) and sign_pvalue
         (exact); wilcoxon_statistic (sum of the ranks where a is better), wilcoxon_pvalue and exact (whether it is);
         permutation_pvalue; each with its *_corrected p-value over all rows: Holm for the sign and the signed-rank test; for the
         permutation test the maximum over all rows (step-down max-T); significant (by that).
@@ -187,8 +189,9 @@ def instance_tests(
     number and knows their correlation (Westfall & Young 1993).
 
     Instances that belong together, such as the questions on one passage, are no independent evidence. With `clusters` methods are
-    swapped on whole clusters, intervals are cluster-robust (Miller 2024), and the sign test and the signed ranks take the mean
-    difference of each cluster.
+    swapped on whole clusters, intervals hold the mean differences that this test does not reject, and the sign test and the
+    signed ranks take the mean difference of each cluster. So intervals and test agree, and both hold their level where clusters
+    are few or of unequal size, as cluster-robust errors (Miller 2024) do not.
 
     Parameters
     ----------
@@ -200,7 +203,8 @@ def instance_tests(
     minimize, maximize : iterable of str
         Directions of measures that the registry does not know.
     clusters : array of shape (n_instances,), optional
-        Which cluster each instance belongs to. A Series must have the index of the columns.
+        Which cluster each instance belongs to; what is missing or blank is a cluster of its own. A Series must have the index
+        of the columns.
     blocks : array of shape (n_instances,), optional
         Which fold of a cross-validation tested each instance. The tests stay those of single instances, about the models of these
         folds; a warning says so, and which separations fold by fold do not confirm.
@@ -218,8 +222,7 @@ def instance_tests(
     ------
     ValueError
         Fewer than two methods, no measure or one without a direction or, with `anytime`, without bounds; columns of
-        different lengths or indexes, infinite values, no instance with a value, fewer than two clusters, or a cluster
-        that is missing.
+        different lengths or indexes, infinite values, no instance with a value, or fewer than two clusters.
 
     Examples
     --------
@@ -248,7 +251,7 @@ def instance_tests(
         values, index = _read(methods, measure, n_instances, index)
         n_instances = len(values)
         if clusters is not None and unit is None:
-            unit = _units(clusters, n_instances, index)
+            unit = cluster_numbers(clusters, n_instances, index)
         empty = np.isnan(values).any(axis=1)
         if empty.all():
             raise ValueError(f"`methods` must have values of {measure!r}, got no instance that all have. Leave it out.")
@@ -264,9 +267,17 @@ def instance_tests(
         unequal[j] = np.sqrt(parts[-1].pop("square"))
         values -= values.mean(axis=1, keepdims=True)
         values[empty] = 0.0
-        if unit is not None:
-            values = np.stack([np.bincount(unit, column) for column in values.T], axis=1)
-        swapped[j] = _swapped_sums(values, n_resamples, seed)
+        if unit is None:
+            swapped[j] = _swapped_sums(values, n_resamples, seed)
+            continue
+        # The sizes of the clusters change signs with the sums of their values: intervals need both.
+        sums = [np.bincount(unit, column) for column in (*values.T, ~empty)]
+        drawn = _swapped_sums(np.column_stack(sums), n_resamples, seed)
+        swapped[j], sizes = drawn[:, :-1], drawn[:, -1]
+        parts[-1][["low", "high"]] = [
+            _not_rejected(row, scale, drawn[:, a] - drawn[:, b], sizes, alpha)
+            for row, a, b, scale in zip(parts[-1].itertuples(), first, second, unequal[j], strict=True)
+        ]
     table = pd.concat(parts, ignore_index=True).sort_values(["pair", "measure"], kind="stable", key=_given_order(names))
     table = table.reset_index(drop=True)
     raw, joint, stepped, statistic = _permutation(table, swapped, unequal, first, second)
@@ -296,7 +307,8 @@ def instance_tests(
     n_clusters = None if unit is None else int(unit.max()) + 1
     found = InstanceTests(
         pairs, table, labels, names, int(n_instances), n_clusters, alpha, n_resamples, seed,
-        _doubts(table, missing, n_clusters, n_resamples, alpha), anytime,
+        (*([] if unit is None else cluster_doubts(clusters, unit)), *_doubts(table, missing, n_clusters, n_resamples, alpha)),
+        anytime,
     )  # fmt: skip
     if blocks is None or clusters is not None:
         return found
@@ -327,20 +339,6 @@ def _largest_capital(values: Array, unit: NDArray[np.intp] | None, limit: float)
         counts = np.bincount(unit)
         d = (np.bincount(unit, d) / np.maximum(counts, 1))[counts > 0]
     return float(np.exp(min(log_capital(scaled(d, limit)).max(), 700)))
-
-
-def _units(clusters: ArrayLike | pd.Series, n: int, index: Any) -> NDArray[np.intp]:
-    """By instance, the number of its cluster."""
-    if isinstance(clusters, pd.Series) and index is not None and not clusters.index.equals(index):
-        raise ValueError("`clusters` must have the index of the columns, got another. Reorder it, or pass an array.")
-    codes, known = pd.factorize(np.asarray(clusters, dtype=object))
-    if codes.shape != (n,):
-        raise ValueError(f"`clusters` must have one value an instance ({n}), got shape {codes.shape}.")
-    if lost := int((codes < 0).sum()):
-        raise ValueError(f"`clusters` must say where each instance belongs, got {lost} missing. Give each a cluster of its own.")
-    if len(known) < 2:
-        raise ValueError("`clusters` must hold at least two clusters, got one. Leave it out if the instances are independent.")
-    return codes
 
 
 def _fold_doubt(found: InstanceTests, by_fold: InstanceTests) -> str:
@@ -396,7 +394,7 @@ def _pair(
 ) -> dict[str, float]:
     """Counts, mean, sign test and signed ranks of one pair on one measure; positive differences are for the first.
 
-    With clusters, the interval and both tests are theirs: the tests take the mean difference of each.
+    With clusters both tests take the mean difference of each, and the interval follows from the permutations.
     """
     from scipy import stats  # slow to load, and a ranking does without it
 
@@ -407,18 +405,17 @@ def _pair(
     n, unequal = len(d), int(differs.sum())
     wins = int((d[differs] > 0).sum())
     mean, square, half = float(d.mean()), float(np.einsum("i,i", d, d)), np.nan  # no BLAS: its threads would cost more
-    units, positive, differ = n, wins, unequal
-    deviation = max(square - n * mean**2, 0.0)
+    positive, differ = wins, unequal
+    if unit is None and n > 1:
+        deviation = max(square - n * mean**2, 0.0)
+        half = float(stats.t.isf(alpha / 2, n - 1) * np.sqrt(deviation / (n - 1) / n))
     if unit is not None:
         counts, sums = np.bincount(unit[has]), np.bincount(unit[has], d)
         counts, sums = counts[counts > 0], sums[counts > 0]
-        units, square = len(sums), float((sums**2).sum())
-        deviation = float(((sums - counts * mean) ** 2).sum()) * units / n
+        square = float((sums**2).sum())
         d, size = sums / counts, np.abs(sums / counts)
         differs = size > noise
         positive, differ = int((d[differs] > 0).sum()), int(differs.sum())
-    if units > 1:
-        half = float(stats.t.isf(alpha / 2, units - 1) * np.sqrt(deviation / (units - 1) / n))
     rank_sum, wilcoxon, exact = _signed_rank(d[differs], size[differs], noise)
     return {
         "n": n, "wins": wins, "ties": n - unequal, "losses": unequal - wins,
@@ -466,6 +463,27 @@ def _swapped_sums(values: Array, n_resamples: int, seed: int) -> Array:
     return (2 * sums - values.sum(axis=0)).reshape(-1, methods)[:n_resamples]
 
 
+def _not_rejected(
+    pair: Any, scale: float, drawn: Array, drawn_sizes: Array, alpha: float
+) -> tuple[float, float]:
+    """The mean differences δ of a pair that sign changes of whole clusters do not reject, as an interval.
+
+    With sums S and sizes n of the clusters a draw s counts against δ where |Σ s(S - nδ)| >= |Σ(S - nδ)|. Both sides are linear
+    in δ, and the sizes on the left add up to no more than those on the right: it does so between the two places where they
+    are equal. The interval ends where as many draws count as the level allows.
+    """
+    n, total = pair.n, pair.mean_difference * pair.n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([(total - drawn) / (n - drawn_sizes), (total + drawn) / (n + drawn_sizes)])
+    roots[np.abs(roots) < EQUAL * scale / n] = 0.0
+    unchanged = np.abs(drawn_sizes) == n  # the draw changes all signs or none: it counts against every δ
+    low, high = np.where(unchanged, -np.inf, roots.min(axis=0)), np.where(unchanged, np.inf, roots.max(axis=0))
+    allowed = int(alpha * (len(drawn) + 1) + EQUAL)  # draws that count, the data as they are among them
+    if allowed == 0:
+        return -np.inf, np.inf
+    return float(np.partition(low, allowed - 1)[allowed - 1]), float(-np.partition(-high, allowed - 1)[allowed - 1])
+
+
 def _permutation(
     table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array
 ) -> tuple[Array, Array, Array, Array]:
@@ -504,7 +522,10 @@ def _doubts(
     if 1 / (n_resamples + 1) > alpha:
         found.append(f"{n_resamples} draws cannot separate any pair at alpha = {alpha:g}: take at least {ceil(1 / alpha) - 1}.")
     if n_clusters is not None and 2 / 2**n_clusters > alpha:
-        found.append(f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the number of instances.")
+        found.append(
+            f"{n_clusters} clusters cannot separate any pair at alpha = {alpha:g}, whatever the number of instances: intervals "
+            "are endless."
+        )
     differ = table["wins"] + table["losses"]
     if (few := differ <= FEW).any():
         shown = (f"{r.method_a} and {r.method_b} on {r.measure} ({r.wins + r.losses})" for r in table[few].itertuples())

@@ -1,7 +1,7 @@
 """Intervals for the measures of one evaluation: what other instances of the same kind would have given the same models.
 
 Efron (1982), "The jackknife, the bootstrap and other resampling plans", for the delta method by what each instance adds; Wilson
-(1927) for values between two bounds; Miller (2024), "Adding error bars to evals", for clusters.
+(1927) for values between two bounds; Bell & McCaffrey (2002) for clusters that are few or of unequal size.
 """
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from mlflow_mleval.analysis.clusters import (
+    blank_clusters,
+    cluster_doubts,
+    cluster_names,
+    cluster_numbers,
+    effective_number,
+    satterthwaite,
+)
 from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import hierarchical
 from mlflow_mleval.measures.at_k import ratios
 from mlflow_mleval.measures.hierarchy_levels import level_measures
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.validation import groups, probability
+from mlflow_mleval.validation import probability
 
 Array = NDArray[np.float64]
 _SLOPES = {"soft_binomial_slope": ("soft_subset_loss", "soft_hamming_loss")}
@@ -40,6 +48,7 @@ class MeasureIntervals:
     table : By measure: value, standard_error, ci_low, ci_high; NaN where there is none.
     absent : By measure why it has no interval.
     n_clusters : Of instances that belong together; None where each counts by itself.
+    warnings : What a reader must know about the clusters.
     """
 
     table: pd.DataFrame
@@ -47,15 +56,17 @@ class MeasureIntervals:
     n_instances: int
     n_clusters: int | None
     alpha: float
+    warnings: tuple[str, ...] = ()
 
 
 def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None = None, alpha: float = 0.05) -> MeasureIntervals:
     r"""Intervals for the measures over all instances, with the models as they were trained.
 
     A measure is, to first order, a sum of what each instance adds, :math:`\psi_i` with mean 0. Its variance is
-    :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} \psi_i)^2` over G instances or clusters (delta method, cluster-robust). Without
-    bounds the interval is that of Student's t with G - 1 degrees of freedom; between bounds it is Wilson's, for as many trials as
-    would have this variance, so that it never leaves them.
+    :math:`\sum_g (\sum_{i \in g} \psi_i)^2 / (1 - n_g / n)` over instances or clusters of n_g of the n instances (delta method;
+    for clusters CR2, which corrects for what the residuals of a large one lack). Without bounds the interval is that of Student's
+    t, with Satterthwaite's degrees of freedom (G - 1 for G clusters of equal size); between bounds it is Wilson's, for as many
+    trials as would have this variance, so that it never leaves them.
 
     Parameters
     ----------
@@ -63,7 +74,7 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
         With `instances`. Averages over labels need one that `evaluate` made, and not `merge`.
     clusters : array of shape (N,), Series, or the name of a column of ``ev.instances``, optional
         Instances that belong together, such as the pictures of a patient. By default the column ``cluster``, if there is one;
-        `with_clusters` makes it.
+        `with_clusters` makes it. What is missing or blank is a cluster of its own.
     alpha : float
         1 - alpha is the confidence of each interval by itself.
 
@@ -81,14 +92,13 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     """
     probability(alpha, "alpha")
     rows, n = ev.instances, ev.total.n
-    if clusters is None and rows is not None and CLUSTER in rows:
-        clusters = CLUSTER
-    units = None if clusters is None else _units(ev, clusters)
-    n_units = n if units is None else int(units.max()) + 1
+    clusters = _given(ev, clusters)
+    units = None if clusters is None else cluster_numbers(clusters, n, rows.index)
+    sizes = np.ones(n) if units is None else np.bincount(units)
     values = pd.Series(ev.measures, dtype=float)
     found: dict[str, Array] = {}
     absent: dict[str, str] = {}
-    if rows is None or n_units < 2:
+    if rows is None or len(sizes) < 2:
         why = "the evaluation kept no instances" if rows is None else "there is one instance"
         absent = dict.fromkeys(values.index, why)
     else:
@@ -102,14 +112,15 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     if found:
         from scipy import special
 
-        quantile = float(special.stdtrit(n_units - 1, 1 - alpha / 2))
+        quantile, trials = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)), effective_number(sizes)
         for m, added in found.items():
-            sums = added if units is None else np.bincount(units, added, minlength=n_units)
-            error = np.sqrt(n_units / (n_units - 1) * (sums @ sums))
-            table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (
-                error, *_interval(values[m], error, quantile, n_units, *MEASURES[m].range)
-            )  # fmt: skip
-    return MeasureIntervals(table, absent, n, None if units is None else n_units, alpha)
+            sums = added if units is None else np.bincount(units, added)
+            error = np.sqrt(sums @ (sums / (1 - sizes / n)))
+            ends = _interval(values[m], error, quantile, trials, *MEASURES[m].range)
+            table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (error, *ends)
+    if units is None:
+        return MeasureIntervals(table, absent, n, None, alpha)
+    return MeasureIntervals(table, absent, n, len(sizes), alpha, tuple(cluster_doubts(clusters, units)))
 
 
 def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
@@ -117,11 +128,12 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
 
     `clusters` has a value for each instance; a Series has their index. A ValueError says what does not fit.
     """
-    _units(ev, clusters)
-    return replace(ev, instances=ev.instances.assign(**{CLUSTER: np.asarray(clusters)}))
+    cluster_numbers(_given(ev, clusters), ev.total.n, ev.instances.index)
+    names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)
+    return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
 
 
-def _interval(value: float, error: float, quantile: float, n: int, low: float, high: float) -> tuple[float, float]:
+def _interval(value: float, error: float, quantile: float, n: float, low: float, high: float) -> tuple[float, float]:
     if not np.isfinite(high):
         return max(value - quantile * error, low), value + quantile * error
     share = min(max((value - low) / (high - low), 0.0), 1.0)
@@ -183,20 +195,15 @@ def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
     return found - found.mean()
 
 
-def _units(ev: Evaluation, clusters: ArrayLike | Hashable) -> NDArray[np.int64]:
+def _given(ev: Evaluation, clusters: ArrayLike | Hashable | None) -> ArrayLike | None:
+    """The clusters of the instances: those given, or of a column, by default ``cluster``; None where there are none."""
     rows = ev.instances
+    if clusters is None:
+        return rows[CLUSTER] if rows is not None and CLUSTER in rows else None
     if rows is None:
         raise ValueError("`clusters` must be left out here: the evaluation kept no instances. Evaluate with them.")
     if isinstance(clusters, str):
         if clusters not in rows:
             raise ValueError(f"`clusters` must be a column of the instances or one value for each, got {clusters!r}.")
-        clusters = rows[clusters]
-    if isinstance(clusters, pd.Series) and not clusters.index.equals(rows.index):
-        raise ValueError("`clusters` must have the index of the instances, got another. Reorder it, or pass an array.")
-    parts = groups(clusters, "clusters", len(rows))
-    if len(parts) < 2:
-        raise ValueError(f"`clusters` must hold at least two clusters, got {len(parts)}.")
-    units = np.empty(len(rows), np.int64)
-    for i, at in enumerate(parts.values()):
-        units[at] = i
-    return units
+        return rows[clusters]
+    return clusters

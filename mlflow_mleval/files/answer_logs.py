@@ -138,7 +138,8 @@ def _table(found: Sequence[Mapping[str, Any]]) -> Answers:
     kinds: dict[str, set[float]] = defaultdict(set)
     for measure in values:
         kinds[measure] = set(values[measure].dropna())
-    about = pd.DataFrame([{**row["about"], "link": "", "asked": row["asked"]} for row in found], index=index)
+    rows = [{**row["about"], "link": "", "asked": row["asked"]} for row in found]
+    about = pd.DataFrame(rows, index=index, dtype=object)  # whole numbers stay whole where some row has none
     digest = hashlib.sha256("\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return Answers(values, about, digest, None, {}, tuple(m for m in values if kinds[m] and kinds[m] <= {0.0, 1.0}))
 

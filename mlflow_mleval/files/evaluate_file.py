@@ -74,11 +74,13 @@ def evaluate_file(
 
 def _column(path: str | Path, name: str) -> pd.Series:
     """One column of a CSV or parquet file."""
-    read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(Path(path).suffix)
-    if read is None:
+    kind = Path(path).suffix
+    if kind not in (".csv", ".parquet"):
         raise ValueError(f"`cluster` must go with a CSV or parquet file, got {Path(path).name!r}.")
     try:
-        return read(path, **{"usecols" if read is pd.read_csv else "columns": [name]})[name]
+        if kind == ".parquet":
+            return pd.read_parquet(path, columns=[name])[name]
+        return pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
     except (ValueError, KeyError) as error:
         raise ValueError(f"`cluster` must be a column of {Path(path).name!r}, got {name!r}.") from error
 

@@ -145,7 +145,8 @@ def _answers(
         values[measure] = [size for size, _ in found]
         if all(passes for _, passes in found):
             passing.append(measure)
-    about = frame[[c for c in frame if c not in columns.values()]].astype(str).set_axis(index)
+    about = frame[[c for c in frame if c not in columns.values()]]
+    about = about.astype(object).where(about.notna(), "").astype(str).set_axis(index)
     return Answers(
         pd.DataFrame(values, index=index, dtype=float), about.assign(link="", asked=asked), digest(run), counted(run),
         passing=tuple(passing),

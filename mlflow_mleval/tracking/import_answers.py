@@ -98,7 +98,7 @@ def read_imported(client: MlflowClient, run: Run) -> Answers:
 
 def _packed(answers: Answers) -> bytes:
     """The answers as parquet: values as numbers, the rest as text."""
-    about = answers.about.astype(str)
+    about = answers.about.astype(object).where(answers.about.notna(), "").astype(str)
     frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
     table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
     meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mlflow_mleval.analysis.clusters import one_table
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import inside, some
@@ -19,6 +20,9 @@ from mlflow_mleval.study import Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.artifact_routes import download
 from mlflow_mleval.tracking.bounds import decoded, read_table
+
+#: The column that says which fold tested an instance.
+_FOLD = "fold"
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Instances:
     notes : tuple of str
         Runs without values by instance, means over repeats, and those of which it is not known on what data they were evaluated.
     clusters : Series or None
-        Which cluster each instance belongs to, if a column was asked for.
+        Which cluster each instance belongs to, if a column was asked for; None where no run says it.
     folds : Series or None
         Which fold tested each instance, where there are several and all runs agree.
     """
@@ -67,7 +71,7 @@ def instances_of(
     MissingResultsError
         Fewer than two runs carry values by instance.
     IncomparableRunsError
-        The truth differs between runs, or the clusters do.
+        The truth differs between runs, or an instance is in several clusters.
     MeasureError
         A run lacks a measure that was asked for, or no measure of the study is known by instance.
     StoreError
@@ -122,11 +126,14 @@ def instances_of(
             )
         if several := [f"{m} ({len(found)})" for m, found in by_method.items() if len(found) > 1]:
             notes.append(f"Values by instance are means over repeats: {some(several)}.")
-        clusters = None if cluster is None else _groups(paths, cluster, columns)
-        folds = None
-        with suppress(MeasureError, IncomparableRunsError):  # without folds, or each run with its own
-            folds = _groups(paths, "fold", columns)
-        folds = None if folds is None or folds.nunique() < 2 else folds
+        clusters = folds = None
+        if cluster is not None:
+            parts = [(method[i], _names(paths[i], cluster, i)) for i, have in columns.items() if cluster in have]
+            if not parts:
+                raise MeasureError(f"the instances of runs {some(paths)} have no column {cluster!r}. Name another.")
+            clusters = one_table(parts, cluster).sort_index()
+        with suppress(MeasureError):  # a table cannot be read
+            folds = _folds(paths, columns)
         readers = {m: _reader(dataset, m, found) for m, found in by_method.items()}
         yield Instances(readers, names, tuple(notes), clusters, folds)
 
@@ -159,28 +166,20 @@ def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
-def _groups(paths: Mapping[str, Path], column: str, columns: Mapping[str, set[str]]) -> pd.Series:
-    """A column of names or numbers that is the same in all tables, instances as the index.
+def _names(path: Path, column: str, run: str) -> pd.Series:
+    """A column of names or numbers, instances as the index."""
+    try:
+        return _series(path, column)
+    except ValueError as error:
+        raise MeasureError(f"the column {column!r} of run {run} cannot be read: {error}.") from error
 
-    Raises
-    ------
-    MeasureError
-        A table lacks it, or it cannot be read.
-    IncomparableRunsError
-        It differs between tables.
-    """
-    if lacking := [run for run in paths if column not in columns[run]]:
-        raise MeasureError(f"the instances of runs {some(lacking)} have no column {column!r}. Name one that all tables have.")
-    found = None
-    for run, path in paths.items():
-        try:
-            own = _series(path, column)
-        except ValueError as error:
-            raise MeasureError(f"the column {column!r} of run {run} cannot be read: {error}.") from error
-        if found is not None and not own.equals(found):
-            raise IncomparableRunsError(f"the column {column!r} of the instances differs between runs {some(paths)}.")
-        found = own
-    return found
+
+def _folds(paths: Mapping[str, Path], columns: Mapping[str, set[str]]) -> pd.Series | None:
+    """Which fold tested each instance, where there are several and all tables say the same."""
+    if any(_FOLD not in columns[run] for run in paths):
+        return None
+    found, *others = (_names(path, _FOLD, run) for run, path in paths.items())
+    return found if found.nunique() > 1 and all(own.equals(found) for own in others) else None
 
 
 def _reader(dataset: str, method: str, paths: list[Path]) -> Callable[[str], pd.Series]:

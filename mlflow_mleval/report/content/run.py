@@ -360,7 +360,8 @@ def measures(report: RunReport) -> Section:
         columns.insert(2 if folds is None else len(columns), Column("ci", interval, keep=4 if folds is None else 1, note=note))
     columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
     shown = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
-    lacking = [Text(text, "note", depth=PAGE)] if (text := _without_interval(report)) else []
+    notes = [*report.intervals.warnings, *_without_interval(report)]
+    lacking = [Text(notes, "note", depth=PAGE)] if notes else []
     return Section("measures", "Measures", [shown, *lacking], hint=f"{len(table)} of them, with directions")
 
 
