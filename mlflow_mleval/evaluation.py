@@ -44,6 +44,7 @@ from mlflow_mleval.validation import (
     column_names,
     label_threshold,
     one_of,
+    refuse_keywords,
     same_axes,
     same_shape,
     score_matrix,
@@ -399,6 +400,7 @@ def evaluate(
     >>> evaluate([[1, 0], [0, 1]], y_pred=[[1, 1], [0, 1]]).measures["micro_precision"].__round__(4)
     0.6667
     """
+    refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     if are_lists(y_true, y_score):
@@ -500,6 +502,7 @@ def evaluate_hierarchical(
     >>> evaluate_hierarchical([["cat"], ["dog"]], [["dog"], ["dog"]], h).measures["h_f1"]
     0.75
     """
+    refuse_keywords(evaluate_hierarchical, hierarchy_options, hierarchical.OPTIONS)
     same_axes(pred_sets, "pred_sets", true_sets, "true_sets")
     sets = [h.indicator(true_sets, "true_sets"), h.indicator(pred_sets, "pred_sets")]
     if sets[0].shape != sets[1].shape:

@@ -7,6 +7,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -43,6 +44,33 @@ def quoted(value: object) -> str:
     """
     text = str(value)
     return repr(text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}")
+
+
+def nearest(wrong: Iterable[object], names: Iterable[object]) -> list[str]:
+    """For each wrong name the one that was probably meant, however it is spelled; none where nothing is near.
+
+    >>> nearest(["ndgc_at_5", "Hamming loss", "latency"], ["ndcg_at_5", "hamming_loss", "f1"])
+    ['ndcg_at_5', 'hamming_loss']
+    """
+    plain = {_plain(name): str(name) for name in names}
+    wrong = list(map(str, wrong))
+    near = (get_close_matches(_plain(name), plain, n=1, cutoff=0.7) for name in wrong)
+    found = dict.fromkeys(plain[name] for matches in near for name in matches)
+    return [name for name in found if name not in wrong]
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[\s-]+", "_", str(name).lower())
+
+
+def did_you_mean(wrong: Iterable[object], names: Iterable[object]) -> str:
+    """A question to stand behind the sentence that names what is wrong; empty where nothing is near.
+
+    >>> did_you_mean(["theshold"], ["threshold", "folds"])
+    " Did you mean 'threshold'?"
+    """
+    near = nearest(wrong, names)
+    return f" Did you mean {some(map(repr, near))}?" if near else ""
 
 
 def count(n: int, noun: str) -> str:

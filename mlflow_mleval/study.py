@@ -11,7 +11,7 @@ import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
 from mlflow_mleval.measures.registry import Direction, directions, expand
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.reported import Reported
 
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
@@ -177,7 +177,8 @@ class Study(Reported):
     def cells(self, measure: str) -> pd.DataFrame:
         """One measure as a table datasets x methods; NaN where there is no value."""
         if measure not in self.values:
-            raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.")
+            guess = did_you_mean([measure], self.measures)
+            raise MeasureError(f"the study has no measure {measure!r}; it has {', '.join(self.measures)}.{guess}")
         return self.values[measure].unstack().reindex(index=self.datasets, columns=self.methods)
 
     def ranks(self, measure: str) -> pd.DataFrame:
@@ -215,7 +216,8 @@ class Study(Reported):
         """The decision matrix methods x measures of one dataset, with the missing-value policy applied."""
         study = self.complete()
         if dataset not in study.datasets:
-            raise KeyError(f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.")
+            guess = did_you_mean([dataset], study.datasets)
+            raise KeyError(f"no dataset {dataset!r} in the study; it has {', '.join(study.datasets)}.{guess}")
         return study.values.loc[dataset].reindex(study.methods)
 
     def select(
@@ -229,7 +231,8 @@ class Study(Reported):
         wanted = expand(measures) if measures is not None else self.measures
         dropped = set(expand(exclude))
         if unknown := [m for m in wanted if m not in self.values]:
-            raise MeasureError(f"the study has no measure {some(unknown)}; it has {', '.join(self.measures)}.")
+            guess = did_you_mean(unknown, self.measures)
+            raise MeasureError(f"the study has no measure {some(unknown)}; it has {', '.join(self.measures)}.{guess}")
         kept = [m for m in wanted if m not in dropped]
         if not kept:
             raise MeasureError("no measure is left after the exclusions. Keep at least one.")
@@ -239,7 +242,8 @@ class Study(Reported):
                 names = list(names)
                 have = set(values.index.get_level_values(level))
                 if unknown := [n for n in names if n not in have]:
-                    raise IncomparableRunsError(f"the study has no {what} {some(unknown)}; it has {some(sorted(have))}.")
+                    guess = did_you_mean(unknown, have)
+                    raise IncomparableRunsError(f"the study has no {what} {some(unknown)}; it has {some(sorted(have))}.{guess}")
                 values = values[values.index.get_level_values(level).isin(names)]
         folds = self.folds
         if folds is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,29 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import did_you_mean, some
 
 
 def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
     """The value, if it is one of the allowed; else a ValueError that lists them."""
     allowed = list(allowed)
     if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+        listed = ", ".join(map(repr, allowed))
+        guess = did_you_mean([value], allowed)
+        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.{guess}")
     return value
+
+
+def refuse_keywords(
+    function: Callable[..., Any], given: Iterable[str], further: Iterable[str] = ()
+) -> None:
+    """TypeError for keywords that are neither those of the function nor among its further ones."""
+    own = [p.name for p in signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = list(dict.fromkeys([*own, *further]))
+    if wrong := [name for name in given if name not in names]:
+        listed, guess = some(map(repr, wrong)), did_you_mean(wrong, names)
+        text = f"{function.__name__}() has no argument {listed}.{guess}"
+        raise TypeError(f"{text} It takes {', '.join(names)}.")
 
 
 def probability(value: float, name: str) -> float:

@@ -219,3 +219,37 @@ def test_one_family_may_be_named_by_itself():
     one, several = (mleval.evaluate_hierarchical([["c"]], [["d"]], h, measures=m) for m in ("set", ["set"]))
     assert one.measures == several.measures and one.hierarchy == several.hierarchy
     assert mleval.merge([one, several]).absent["gie"] == "it was not asked for"
+
+
+ROOT = mleval.Hierarchy([("r", "a")])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mleval.evaluate(Y, S, theshold=0.3), "'theshold'. Did you mean 'threshold'.*folds"),
+        (
+            lambda: mleval.evaluate_hierarchical([["a"]], [["a"]], ROOT, max_distence=3),
+            "'max_distence'. Did you mean 'max_distance'.*lca",
+        ),
+        (lambda: mleval.cross_validate(None, S, Y, label_name="ab"), "Did you mean 'label_names'"),
+        (lambda: mleval.autolog(log_instance=True), "Did you mean 'log_instances'"),
+        (lambda: mleval.evaluate(Y, S, quick=True), "'quick'. It takes y_true, y_score,"),
+    ],
+)
+def test_a_keyword_that_is_none_suggests_the_nearest_and_lists_all(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_a_measure_that_is_none_suggests_the_nearest_and_lists_all():
+    def said(name):
+        with pytest.raises(ValueError) as error:
+            mleval.evaluate(Y, S, measures=name)
+        return str(error.value)
+
+    assert "got 'ndgc_at_5'. Did you mean 'ndcg_at_5'? There are" in said("ndgc_at_5")
+    assert "Did you mean 'ndcg_at_20'?" in said("ndgc_at_20")  # the number that was asked for
+    assert "Did you mean 'probabilistic'?" in said("probabilistc")
+    assert "Did you mean 'hamming_loss'?" in said("Hamming loss")
+    assert "Did you mean" not in said("latency") and "macro_auroc" in said("latency")

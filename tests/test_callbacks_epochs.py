@@ -306,7 +306,7 @@ def test_a_loop_by_hand_goes_on_without_its_store_and_loses_nothing(db, client):
         ({"step": True}, TypeError, "`step` must be a whole number"),
         ({"step": 1, "tags": {"a": "b"}}, ValueError, "`tags` must not be given with `step`"),
         ({"step": 1, "log_instances": True}, ValueError, "`log_instances` must not be given with `step`"),
-        ({"step": 1, "measures": ["f2"]}, ValueError, "`measures` must be"),
+        ({"step": 1, "measures": ["f2"]}, ValueError, "`measures` must name"),
         ({"step": 1}, ValueError, "`step` must have a run"),
         ({"dataset": "d"}, TypeError, "`method` must be given without `step`"),
     ],
@@ -386,12 +386,12 @@ def test_epochs_that_share_a_request_all_arrive(client):
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"measures": ["f2"]}, ValueError, "`measures` must be"),
-        ({"best_by": "fit_time"}, ValueError, "`best_by` must be"),
+        ({"measures": ["f2"]}, ValueError, "`measures` must name"),
+        ({"best_by": "fit_time"}, ValueError, "`best_by` must name one measure"),
         ({"every": 0}, ValueError, "`every` must be"),
         ({"method": ""}, ValueError, "`method` must be"),
         ({"dataset": 3}, TypeError, "`dataset` must be text"),
-        ({"treshold": 0.3}, TypeError, "`hierarchy` must be given with 'treshold'"),
+        ({"treshold": 0.3}, TypeError, "has no argument 'treshold'. Did you mean 'threshold'"),
         ({"conventions": "weka"}, ValueError, "`conventions` must be"),
     ],
 )

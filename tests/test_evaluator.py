@@ -284,7 +284,7 @@ WRONG = {
     "targets twice": (lambda: evaluate(score, LABEL_COLUMNS, {"targets": TARGETS}, targets="t_a"), "must be left out where"),
     "another width": (lambda: evaluate(lambda x: score(x)[:, :3], X, targets=Y), "one column for each of the 4 labels"),
     "no zeros and ones": (lambda: evaluate(score, X, targets=Y * 2), "must hold only 0 and 1"),
-    "an unknown measure": (lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y), "`measures` must be one of"),
+    "an unknown measure": (lambda: evaluate(score, X, {"measures": ["f9"]}, targets=Y), "`measures` must name"),
     "no hierarchy": (lambda: evaluate(score, X, None, "hierarchical", targets=Y), "'hierarchy'.* must be given"),
     "two kinds of scores": (
         lambda: evaluate(None, STATIC, {"targets": TARGETS, "predictions": SCORED, "scores": SCORED}), "must hold 0 and 1 where"

@@ -268,6 +268,8 @@ def test_measures_by_name(log):
     assert left_out(load(exclude_measures=["f1"], measures=["f1", "odd"], minimize=["odd"])) == [("f1", "excluded as asked")]
     with pytest.raises(MeasureError, match=r"no direction is known for 'odd'. Declare it: `minimize=\[NAME\]`"):
         load(measures=["odd"])
+    with pytest.raises(MeasureError, match=r"no finished run has 'od'; there are .*Did you mean 'odd'\?"):
+        load(measures=["od"], maximize=["od"])
     with pytest.raises(MeasureError, match=r"'acuracy'. Did you mean 'accuracy'\? If not, declare it: `minimize=\[NAME\]`"):
         load(measures=["acuracy"])
     with pytest.raises(MeasureError, match=r"no finished run has 'coverage'; there are f1, fit_time, odd, recall"):

@@ -260,7 +260,7 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(client):
         ({"n_train": {9: 1}}, ValueError, "`n_train` must have the folds"),
         ({"test_indices": [[0]] * 5}, ValueError, "`test_indices` must hold the 40 instances of fold 0, got 1"),
         ({"test_indices": [["a"] * 40] * 5}, ValueError, "`test_indices` must hold an array of row numbers"),
-        ({"measures": ["f2"]}, ValueError, "`measures` must be names .* got 'f2'"),
+        ({"measures": ["f2"]}, ValueError, "`measures` must name .* got 'f2'"),
         ({"hierarchy": mleval.Hierarchy([("a", "b")])}, ValueError, "`hierarchy` must hold the labels"),
     ):
         with pytest.raises(error, match=text):

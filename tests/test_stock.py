@@ -123,7 +123,9 @@ def test_steps_are_told_as_what_may_be_folds_and_not_taken(log, client):
 
 def test_a_wrong_rule_leads_to_the_right_one(plain):
     text = mleval("runs", "-n", "wine", "--method-by", "param:modle").stdout
-    assert "no param:modle, which was to name the method" in " ".join(text.split())
+    text_in_line = " ".join(text.split())
+    assert "no param:modle, which was to name the method; it has " in text_in_line
+    assert "Did you mean 'model'?" in text_in_line
     (command, *_) = [line for line in text.splitlines() if line.startswith("mleval rank")]
     assert "--method-by param:model " in command and "xgb" in copied(command).stdout
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from mlflow_mleval.analysis.unicriterion import TIE, Array, preferred, stacked_flows, tied_ranks
-from mlflow_mleval.naming import SHOWN
+from mlflow_mleval.naming import SHOWN, did_you_mean
 from mlflow_mleval.validation import one_of
 
 #: The preference functions, and what part of a measure's largest difference R each threshold is by default: R / number.
@@ -400,7 +400,9 @@ def _minimized(minimize: Iterable[Any], measures: pd.Index) -> npt.NDArray[np.bo
 
 def _known(names: Iterable[Any], measures: pd.Index, argument: str) -> None:
     if unknown := [name for name in names if name not in measures]:
-        raise ValueError(f"`{argument}` must name measures of the table, got {_names(unknown)}; it has {_names(measures)}.")
+        guess = did_you_mean(unknown, measures)
+        text = f"`{argument}` must name measures of the table, got {_names(unknown)}; it has"
+        raise ValueError(f"{text} {_names(measures)}.{guess}")
 
 
 def _names(names: Iterable[Any]) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import did_you_mean, some
 from mlflow_mleval.validation import one_of
 
 TIES = ("correct", "ignore")
@@ -232,7 +232,8 @@ def _unanimous(row: np.ndarray, n: int) -> str:
 def column_of(control: Hashable, table: pd.DataFrame) -> int:
     """Position of the control among the methods."""
     if control not in table.columns:
-        raise ValueError(f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.")
+        guess = did_you_mean([control], table.columns)
+        raise ValueError(f"`control` must be one of the methods ({some(table.columns)}), got {control!r}.{guess}")
     return table.columns.get_loc(control)
 
 

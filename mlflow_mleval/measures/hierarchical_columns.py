@@ -43,8 +43,6 @@ def of_class_sets(
     true: Any, pred: Any, h: Hierarchy, options: Mapping[str, Any], asked: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The hierarchical columns of each instance, and what tells the hierarchy and its options from others."""
-    if unknown := [name for name in options if name not in hierarchical.OPTIONS]:
-        raise TypeError(f"an option of a hierarchy must be one of {', '.join(hierarchical.OPTIONS)}, got {unknown[0]!r}.")
     options = {**hierarchical.OPTIONS, **options}
     if options["measures"] is not None:
         options["measures"] = [options["measures"]] if isinstance(options["measures"], str) else list(options["measures"])

@@ -7,11 +7,11 @@ user declares one; a direction is never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlflow_mleval.naming import count
+from mlflow_mleval.naming import count, did_you_mean, some
 
 INF = float("inf")
 #: The k of measures of the k highest scores, and the bins of the calibration error, that are usual.
@@ -348,6 +348,53 @@ def expand(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(member for name in names for member in SETS.get(name, (name,))))
 
 
+def known_measures(
+    names: Iterable[str], argument: str = "measures", costs: bool = True, further: Iterable[str] = ()
+) -> list[str]:
+    """The measures that names and sets stand for, `further` names as they are; costs only if wanted.
+
+    A ValueError suggests what may be meant by one that is not known, and lists what there is.
+    """
+    further = tuple(further)
+    others = () if costs else SETS["cost"]
+    members = expand(names)
+    if wrong := [m for m in members if (m not in MEASURES or m in others) and m not in further]:
+        got = some(map(repr, wrong), 8)
+        guess = meant(wrong, further)
+        sets = ", ".join([*further, *SETS])
+        raise ValueError(
+            f"`{argument}` must name measures or sets of them, got {got}.{guess} "
+            f"{_there_are(others)}, and the sets {sets}."
+        )
+    return members
+
+
+def one_measure(name: str, argument: str) -> str:
+    """The name of one measure that is no cost; else a ValueError as of `known_measures`."""
+    if name not in MEASURES or name in SETS["cost"]:
+        text = f"`{argument}` must name one measure, got {name!r}.{meant([name])}"
+        raise ValueError(f"{text} {_there_are(SETS['cost'])}.")
+    return name
+
+
+def _there_are(without: Collection[str]) -> str:
+    listed = ", ".join(m for m in MEASURES if m not in without)
+    return f"There are the measures {listed} (where a name has a number, with any other, too)"
+
+
+def meant(wrong: Iterable[str], further: Iterable[str] = ()) -> str:
+    """Which measures or sets are near to these names, as a question; empty where none is.
+
+    >>> meant(["ndgc_at_20"])
+    " Did you mean 'ndcg_at_20'?"
+    """
+    wrong = [str(name) for name in wrong]
+    names = [*further, *MEASURES, *SETS]
+    for number in {number for name in wrong for number in re.findall("[0-9]+", name)}:
+        names += (m for m in (re.sub("[0-9]+", number, m) for m in MEASURES) if m in MEASURES)
+    return did_you_mean(wrong, names)
+
+
 def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Iterable[str] = ()) -> dict[str, Direction]:
     """Direction of each measure: what the user declares first, else the registry; a ValueError names all that have none or two.
 
@@ -370,8 +417,9 @@ def directions(names: Iterable[str], minimize: Iterable[str] = (), maximize: Ite
             unknown.append(name)
     if unknown:
         raise ValueError(
-            f"no direction is known for {_names(unknown)}. Declare it: `minimize=[NAME]` where smaller is better, "
-            "`maximize=[NAME]` where larger is, or leave the measure out."
+            f"no direction is known for {_names(unknown)}.{meant(unknown)} Declare it: "
+            "`minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is, "
+            "or leave the measure out."
         )
     return found
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlflow_mleval.measures.hierarchical import FAMILIES
-from mlflow_mleval.measures.registry import MEASURES, expand
-from mlflow_mleval.naming import some
+from mlflow_mleval.measures.registry import MEASURES, known_measures
 
 
 def requested(measures: Iterable[str] | str | None, kind: str, has_hierarchy: bool) -> tuple[tuple[str, ...], list[str]]:
@@ -20,9 +19,5 @@ def requested(measures: Iterable[str] | str | None, kind: str, has_hierarchy: bo
     families = [name for name in names if name in FAMILIES]
     if families and not has_hierarchy:
         raise TypeError(f"`hierarchy` must be given with {families[0]!r} in `measures`. Leave it out without one.")
-    rest = expand(name for name in names if name not in families)
-    if unknown := [name for name in rest if name not in MEASURES]:
-        known = ", ".join(map(repr, FAMILIES))
-        got = some(map(repr, unknown), 8)
-        raise ValueError(f"`measures` must be one of {known}, or name measures or sets of them, got {got}.")
+    rest = [name for name in known_measures(names, further=FAMILIES) if name not in families]
     return tuple(name for name in rest if kind in MEASURES[name].asked), families

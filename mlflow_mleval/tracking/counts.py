@@ -17,6 +17,7 @@ from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.bounds import read_table
 from mlflow_mleval.tracking.fold_sources import artifact, at_once, by_fold
 from mlflow_mleval.tracking.query import load_study
+from mlflow_mleval.validation import refuse_keywords
 
 CELLS = ("tp", "fp", "fn", "tn")
 
@@ -87,6 +88,7 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
     **selection
         The other arguments of `load_study`.
     """
+    refuse_keywords(load_study, selection)
     names = None if measures is None else list(measures)
     counted = [m for m in names or () if m in COUNTS]
     if not counted:

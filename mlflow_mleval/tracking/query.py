@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from difflib import get_close_matches
 
 import pandas as pd
 from mlflow import MlflowClient
@@ -15,8 +14,17 @@ from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import BY_DEFAULT, MEASURES, NOT_BY_DEFAULT, SETS, default_set, directions, expand
-from mlflow_mleval.naming import count, look_alikes, some
+from mlflow_mleval.measures.registry import (
+    BY_DEFAULT,
+    MEASURES,
+    NOT_BY_DEFAULT,
+    SETS,
+    default_set,
+    directions,
+    expand,
+    meant,
+)
+from mlflow_mleval.naming import count, did_you_mean, look_alikes, some
 from mlflow_mleval.study import MISSING, Excluded, Missing, Study
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.fold_sources import FoldRule, elsewhere
@@ -229,11 +237,10 @@ class _Choice:
             return
         self.wanted = expand(self.asked)
         if unknown := [m for m in self.wanted if m not in MEASURES and m not in self.declared]:
-            meant = [m for name in unknown for m in get_close_matches(name, [*MEASURES, *SETS], n=1, cutoff=0.8)]
+            guess = meant(unknown)
             raise MeasureError(
-                f"no direction is known for {some(map(repr, unknown))}. "
-                + (f"Did you mean {some(map(repr, meant))}? If not, declare" if meant else "Declare")
-                + " it: `minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
+                f"no direction is known for {some(map(repr, unknown))}.{guess} {'If not, declare' if guess else 'Declare'} it: "
+                "`minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
             )
 
     def told(self, used: Sequence[str]) -> str:
@@ -269,7 +276,8 @@ class _Choice:
         counts = Counter(m for r in finished for m in r.values)
         named = [m for m in (*self.declared, *(self.asked or ()), *self.exclude) if m not in SETS]
         if absent := [m for m in dict.fromkeys(named) if not counts[m]]:
-            raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.")
+            guess = did_you_mean(absent, counts)
+            raise MeasureError(f"no finished run has {some(map(repr, absent))}; there are {some(sorted(counts))}.{guess}")
         dropped = set(expand(self.exclude))
         common = [m for m in self.wanted if counts[m] == len(finished) and m not in dropped]
         self.set_name = default_set(common) if self.asked is None else None
@@ -367,7 +375,9 @@ def _keep(results: list[Result], what: str, keep: Iterable[str] | None, drop: It
     have = {getattr(r, what) for r in results}
     keep, drop = have if keep is None else set(keep), set(drop)
     if unknown := sorted((keep | drop) - have):
-        raise NoRunsError(f"the selection has no {what} {some(map(repr, unknown))}; it has {some(map(repr, sorted(have)))}.")
+        guess = did_you_mean(unknown, have)
+        listed = some(map(repr, sorted(have)))
+        raise NoRunsError(f"the selection has no {what} {some(map(repr, unknown))}; it has {listed}.{guess}")
     kept = [r for r in results if getattr(r, what) in keep - drop]
     if not kept:
         raise NoRunsError(f"no {what} is left after the exclusions; the selection has {some(map(repr, sorted(have)))}.")

@@ -105,7 +105,7 @@ def load_answers(
     for run in holding:
         experiment = names[run.info.experiment_id]
         if lacking := [rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None]:
-            nameless.setdefault(f"no {lacking[0].rules[0]}, which was to name the {lacking[0].what}", []).append(run.info.run_id)
+            nameless.setdefault(lacking[0].lacking(run), []).append(run.info.run_id)
             continue
         method, dataset = (rule.find(run, experiment)[0] for rule in (method_rule, dataset_rule))
         if run_ids and dataset_by is None and groups:

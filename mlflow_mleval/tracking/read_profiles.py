@@ -25,7 +25,7 @@ from mlflow_mleval.tracking.bounds import read_table
 from mlflow_mleval.tracking.fold_sources import artifact, at_once
 from mlflow_mleval.tracking.query import load_study
 from mlflow_mleval.tracking.read_run import errors_of
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import one_of, refuse_keywords
 
 _OTHER = {"hard": "soft", "soft": "hard"}
 _WHAT = {"hard": "label sets", "soft": "scores"}
@@ -52,6 +52,7 @@ def load_profiles(kind: Literal["hard", "soft"] = "hard", **selection: Any) -> P
     MlevalError
         As `load_study` does.
     """
+    refuse_keywords(load_study, selection)
     try:  # the measure that every profile gives: runs need not have any other in common
         study = load_study(**selection | {"measures": selection.get("measures") or ["hamming_loss"]})
     except MeasureError:

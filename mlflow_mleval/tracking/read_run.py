@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
+from mlflow_mleval.naming import did_you_mean, some
 from mlflow_mleval.tracking import schema, tag_packing
 from mlflow_mleval.tracking.bounds import MAX_DIGITS, bounded_json
 
@@ -152,6 +154,16 @@ class Rule:
                 name += f", {key_of(rule)[1]}={text}" if ":" in rule else f", {text}"
         return name, tuple(self.rules)
 
+    def lacking(self, run: Run) -> str:
+        """That the run lacks what was to name it, and of a param or tag, which ones it has."""
+        text = f"no {self.rules[0]}, which was to name the {self.what}"
+        kind, key = key_of(self.rules[0])
+        if kind not in ("param", "tag"):
+            return text
+        has = run.data.params if kind == "param" else run.data.tags
+        names = tuple(sorted(n for n in has if not n.startswith(("mlflow.", "mleval."))))
+        return f"{text}; it has {some(names)}{_guess(key, names)}" if names else text
+
     def _one(self, rule: str, run: Run, experiment: str) -> str | None:
         kind, key = key_of(rule)
         if kind in ("tag", "param"):
@@ -160,6 +172,12 @@ class Rule:
             model = model_of(run)
             return self.models.get(model or run.info.run_id, model)
         return {"run_name": run.info.run_name, "experiment": experiment, "input": _input(run)[0], PROMPT: _prompts(run)}[rule]
+
+
+@lru_cache
+def _guess(key: str, names: tuple[str, ...]) -> str:
+    """Most runs of an experiment have the same params."""
+    return f".{did_you_mean([key], names)}".rstrip(".")
 
 
 def model_of(run: Run) -> str | None:
@@ -212,7 +230,7 @@ def read_run(
     names = [rule.find(run, experiment) for rule in (method, dataset)]
     for rule, name in zip((method, dataset), names, strict=True):
         if name is None:
-            return f"no {rule.rules[0]}, which was to name the {rule.what}"
+            return rule.lacking(run)
     values, plain, bad = _values(run)
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}

@@ -13,8 +13,8 @@ import numpy as np
 from mlflow.entities import Run
 
 from mlflow_mleval.errors import CandidatesError, MeasureError, NoRunsError
-from mlflow_mleval.measures.registry import directions
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.measures.registry import directions, meant
+from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.study import Excluded
 from mlflow_mleval.tracking import schema
 from mlflow_mleval.tracking.read_run import Result, key_of
@@ -70,7 +70,10 @@ class RepeatRule:
     def check(self, results: Sequence[Result]) -> None:
         """NoRunsError where no run has what was to name the repeats."""
         if self.rules and not any(r.repeat for r in results):
-            raise NoRunsError(f"no run has {some(self.rules)}, which was to tell repeats apart.")
+            has = dict.fromkeys(name for r in results for name in r.config)
+            guess = did_you_mean((key_of(rule)[1] for rule in self.rules), has)
+            params = f" Their params are {some(has)}.{guess}" if has else ""
+            raise NoRunsError(f"no run has {some(self.rules)}, which was to tell repeats apart.{params}")
 
 
 def best_metric(policy: str) -> str:
@@ -88,8 +91,8 @@ def sign_of(metric: str, minimize: Collection[str], maximize: Collection[str]) -
         return 1 if directions([metric], minimize, maximize)[metric] == "max" else -1
     except ValueError as error:
         raise MeasureError(
-            f"no direction is known for {metric!r}, by which to choose. Declare it: `minimize=[NAME]` where smaller is better, "
-            "`maximize=[NAME]` where larger is."
+            f"no direction is known for {metric!r}, by which to choose.{meant([metric])} Declare it: "
+            "`minimize=[NAME]` where smaller is better, `maximize=[NAME]` where larger is."
         ) from error
 
 
@@ -271,7 +274,8 @@ def _best(runs: Sequence[Result], metric: str, larger: int) -> tuple[list[Result
     means = {key: np.mean(found) for key, rs in groups.items() if (found := [r.values[metric] for r in rs if metric in r.values])}
     if not means:
         which, has = _cell((runs[0].dataset, runs[0].method)), some(sorted({m for r in runs for m in r.values}))
-        raise MeasureError(f"no run of {which} has {metric!r}, by which to choose; it has {has}.")
+        guess = did_you_mean([metric], {m for r in runs for m in r.values})
+        raise MeasureError(f"no run of {which} has {metric!r}, by which to choose; it has {has}.{guess}")
     best = max(means, key=lambda key: larger * means[key])
     return groups[best], len(groups), [r for r in runs if _identity(r) != best]
 

@@ -12,7 +12,7 @@ from mlflow.entities import Metric, Param, Run, RunData, RunInfo, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.repeats import best_metric, differing_params, is_seed, sign_of
 
@@ -134,7 +134,8 @@ def best_trials(
         found.own[trial.info.run_id] = {*trial.data.params} - {*parent.data.params}
         found.runs.append(_named_as(parent, trial))
     if not found.runs:
-        raise MeasureError(f"no child run has {metric!r}, by which to choose; they have {some(sorted(metrics))}.")
+        guess = did_you_mean([metric], metrics)
+        raise MeasureError(f"no child run has {metric!r}, by which to choose; they have {some(sorted(metrics))}.{guess}")
     return found
 
 

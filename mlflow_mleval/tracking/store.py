@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from mlflow.store.db.db_types import DATABASE_ENGINES
 
 from mlflow_mleval import redaction
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
-from mlflow_mleval.naming import some
+from mlflow_mleval.naming import did_you_mean, some
 from mlflow_mleval.redaction import masked, raise_alone
 from mlflow_mleval.tracking import conflicts, filters, tag_packing
 
@@ -275,9 +274,9 @@ def quick():
 def _existing(client: MlflowClient, wanted: str = "") -> str:
     """Which experiments there are; the one that may be meant first."""
     names = [e.name for e in all_experiments(client)]
-    meant = get_close_matches(wanted, names, n=1)
-    guess = f"Did you mean {meant[0]!r}? " if meant else ""
-    return f"{guess}The store {store_name()} has {some(map(repr, names))}. `mleval runs` says what they hold."
+    listed = some(map(repr, names))
+    text = f"The store {store_name()} has {listed}. `mleval runs` says what they hold."
+    return f"{did_you_mean([wanted], names)} {text}".lstrip()
 
 
 def _is_database(uri: str) -> bool:

@@ -20,6 +20,7 @@ from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.class_vectors import classes_of, is_vector
 from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
+from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import runs, schema, store
@@ -27,7 +28,7 @@ from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import Predictions, predict, predict_classes
-from mlflow_mleval.validation import binary_matrix, one_of
+from mlflow_mleval.validation import binary_matrix, one_of, refuse_keywords
 
 
 def cross_validate(
@@ -100,6 +101,8 @@ def cross_validate(
     >>> cross_validate(KNeighborsClassifier(), X, Y, cv=5, log=False)
     Evaluation(60 instances, 3 labels, 5 folds, f1 0.7178, hamming_loss 0.2556)
     """
+    further = (*OPTIONS, "train_labels", "probabilities")
+    refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
     if is_regressor(estimator):
         raise TypeError(f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates no regression.")

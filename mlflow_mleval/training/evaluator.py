@@ -86,18 +86,20 @@ class MlevalEvaluator(ModelEvaluator):
         StoreError
             The run holds another result; or the store has failed, and the result is kept as by `log_evaluation`.
         """
-        from mlflow_mleval.measures.registry import MEASURES, expand
+        from mlflow_mleval.measures.registry import MEASURES, known_measures
+        from mlflow_mleval.naming import did_you_mean
         from mlflow_mleval.tracking import schema
         from mlflow_mleval.training.delivery import bounded
         from mlflow_mleval.training.log_evaluation import log_evaluation
         from mlflow_mleval.training.model_output import HIERARCHICAL, evaluate_output
-        from mlflow_mleval.validation import one_of
 
         config = dict(evaluator_config or {})
         options = (*_LOGGING, *_EVALUATION, *HIERARCHICAL)
         if unknown := [name for name in config if name not in options]:
+            guess = did_you_mean(unknown, options)
+            got = ", ".join(map(repr, unknown))
             raise ValueError(
-                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got {', '.join(map(repr, unknown))}."
+                f"`evaluator_config` must hold options of mleval ({', '.join(options)}), got {got}.{guess}"
             )
         for name, given in (("extra_metrics", extra_metrics), ("custom_artifacts", custom_artifacts)):
             if given:
@@ -107,8 +109,8 @@ class MlevalEvaluator(ModelEvaluator):
         if model_type == "hierarchical" and config.get("hierarchy") is None:
             raise ValueError("`evaluator_config['hierarchy']` must be given for the type hierarchical, got none.")
         ev, estimator = evaluate_output(model_type, dataset, model, config)
-        asked = None if config.get("measures") is None else expand(config["measures"])
-        known = MEASURES if asked is None else {one_of(name, "measures", MEASURES) for name in asked}
+        asked = config.get("measures")
+        known = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in known]
         log_evaluation(
             ev,

@@ -15,14 +15,14 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import digests
 from mlflow_mleval.measures.class_vectors import class_matrix
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, expand
+from mlflow_mleval.measures.registry import MEASURES, ONE_LABEL, known_measures
 from mlflow_mleval.naming import some
 from mlflow_mleval.report.content.run import description
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.delivery import Delivery, deliver
 from mlflow_mleval.training.epoch_metrics import EpochMetrics
 from mlflow_mleval.training.run_content import RunContent
-from mlflow_mleval.validation import binary_matrix, one_of
+from mlflow_mleval.validation import binary_matrix
 
 
 def log_evaluation(
@@ -139,7 +139,7 @@ def _log_step(ev: Evaluation, step: int, run_id: str | None, measures: Iterable[
         raise TypeError(f"`step` must be a whole number, got {step!r}. Pass the epoch.")
     if late:
         raise ValueError(f"`{late[0]}` must not be given with `step`. Pass it with the evaluation at the end, without `step`.")
-    names = None if measures is None else tuple(one_of(m, "measures", MEASURES) for m in expand(measures))
+    names = None if measures is None else tuple(known_measures(measures))
     where = runs.target(run_id)
     if where is None:
         raise ValueError("`step` must have a run to log into, and none is active. Train inside `with mlflow.start_run():`.")
@@ -195,9 +195,7 @@ def payload_of(
         identity[schema.TAG_SPLIT_DIGEST] = _split_digest(tested, ev)
     if y_true is not None:
         identity[schema.TAG_DATASET_DIGEST] = _truth_digest(y_true, tested, ev)
-    wanted = set([*MEASURES, *ev.measures] if measures is None else expand(measures))
-    if unknown := sorted(name for name in wanted if name not in MEASURES):
-        raise ValueError(f"`measures` must be names of measures or of sets of them, got {some(map(repr, unknown))}.")
+    wanted = set([*MEASURES, *ev.measures] if measures is None else known_measures(measures))
     report = content.report(identity)
     return runs.Payload(
         method=method,

@@ -13,7 +13,7 @@ from mlflow_mleval.evaluation import evaluate
 from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, SETS, expand
+from mlflow_mleval.measures.registry import MEASURES, SETS, known_measures
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.cross_validation import refuse_unseen
 from mlflow_mleval.training.delivery import deliver
@@ -91,8 +91,7 @@ def scoring(
     """
     one_of(conventions, "conventions", CONVENTIONS)
     if measures is not None:
-        known = [m for m in MEASURES if m not in SETS["cost"]]
-        measures = tuple(one_of(m, "measures", known) for m in expand(measures))
+        measures = tuple(known_measures(measures, costs=False))
     return Scoring(measures, conventions, hierarchy, hierarchy_options)
 
 

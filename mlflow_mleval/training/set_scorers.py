@@ -13,6 +13,7 @@ from mlflow_mleval.evaluation import evaluate, evaluate_hierarchical
 from mlflow_mleval.measures.at_k import SCORED, parsed
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.label_lists import read_labels
+from mlflow_mleval.measures.registry import meant
 from mlflow_mleval.naming import quoted, some
 
 FLAT = ("accuracy", "precision", "recall", "f1", "subset_accuracy")
@@ -72,7 +73,7 @@ def scorers(
     if unknown := [m for m in wanted if m not in flat_names | tree_names | ranked_names]:
         raise ValueError(
             f"`measures` must be measures of an instance ({some(sorted(flat_names | tree_names), 30)}, precision_at_5, "
-            f"recall_at_5, ndcg_at_5 or other k), got {some(unknown)}."
+            f"recall_at_5, ndcg_at_5 or other k), got {some(unknown)}.{meant(unknown)}"
             + ("" if hierarchy is not None else " Hierarchical ones need `hierarchy`.")
         )
     if "hamming_loss" in wanted and known is None:

@@ -23,7 +23,7 @@ from mlflow_mleval.analysis.folds.shared_folds import Tests, over_sharings, shar
 from mlflow_mleval.analysis.paired import decided, holm, mean_intervals, pair_matrix
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError
 from mlflow_mleval.measures.registry import expand
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Excluded, Study
 from mlflow_mleval.validation import probability
@@ -411,7 +411,8 @@ def _folds_of(study: Study, dataset: str, methods: Iterable[str] | None) -> pd.D
     if methods is not None:
         methods, have = list(methods), set(frame.index.get_level_values(0))
         if unknown := [m for m in methods if m not in have]:
-            raise IncomparableRunsError(f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} have.")
+            guess = did_you_mean(unknown, have)
+            raise IncomparableRunsError(f"{some(unknown)} have no values by fold on {dataset}; {some(sorted(have))} have.{guess}")
         frame = frame[frame.index.get_level_values(0).isin(methods)]
     return frame.loc[:, frame.notna().any()]
 
@@ -422,7 +423,7 @@ def _measures_of(frame: pd.DataFrame, measures: Iterable[str] | None) -> list[st
     if measures is not None:
         names = expand([measures] if isinstance(measures, str) else measures)
         if unknown := [name for name in names if name not in have]:
-            raise MeasureError(f"the folds have no measure {some(unknown)}; they have {some(have)}.")
+            raise MeasureError(f"the folds have no measure {some(unknown)}; they have {some(have)}.{did_you_mean(unknown, have)}")
         return names
     n_folds = frame.groupby(level=0).size().max()
     if len(frame.columns) <= min(4, (n_folds - 1) // 2):

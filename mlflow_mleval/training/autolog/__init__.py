@@ -6,12 +6,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
+from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, expand
+from mlflow_mleval.measures.registry import known_measures
 from mlflow_mleval.training.autolog.sink import Sink
 from mlflow_mleval.training.autolog.sklearn import SklearnAutolog
 from mlflow_mleval.training.delivery import forget
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import one_of, refuse_keywords
 
 _sklearn = SklearnAutolog()
 
@@ -79,9 +80,10 @@ def autolog(
     >>> autolog()
     >>> autolog(disable=True)
     """
+    refuse_keywords(autolog, hierarchy_options, OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     if measures is not None:
-        measures = [one_of(name, "measures", MEASURES) for name in expand(measures)]
+        measures = known_measures(measures)
     if eval_data is not None and not (isinstance(eval_data, (tuple, list)) and len(eval_data) == 2):
         raise TypeError(f"`eval_data` must be a pair (X, Y), got {type(eval_data).__name__}.")
     if hierarchy is None and hierarchy_options:

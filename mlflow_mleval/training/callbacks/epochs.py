@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike
 
 from mlflow_mleval.evaluation import Evaluation, evaluate
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions
-from mlflow_mleval.measures.hierarchical import FAMILIES
+from mlflow_mleval.measures.hierarchical import FAMILIES, OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
-from mlflow_mleval.measures.registry import MEASURES, SETS, expand
+from mlflow_mleval.measures.registry import MEASURES, known_measures, one_measure
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.epoch_metrics import EpochMetrics, say
 from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import as_matrix
-from mlflow_mleval.validation import one_of
+from mlflow_mleval.validation import one_of, refuse_keywords
 
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
@@ -89,13 +89,13 @@ class EpochLog:
         runs.check(method=method, dataset=dataset)
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"`every` must be a whole number of epochs, at least 1, got {every!r}.")
+        refuse_keywords(EpochLog, hierarchy_options, OPTIONS)
         if hierarchy is None and hierarchy_options:
             raise TypeError(f"`hierarchy` must be given with {', '.join(map(repr, hierarchy_options))}. Leave these out.")
         one_of(conventions, "conventions", CONVENTIONS)
-        known = [m for m in MEASURES if m not in SETS["cost"]]
         self.method, self.dataset, self.every = method, dataset, every
-        self.measures = None if measures is None else tuple(one_of(m, "measures", known) for m in expand(measures))
-        self.best_by = None if best_by is None else one_of(best_by, "best_by", known)
+        self.measures = None if measures is None else tuple(known_measures(measures, costs=False))
+        self.best_by = None if best_by is None else one_measure(best_by, "best_by")
         self.evaluation: Evaluation | None = None
         self.run_id: str | None = None
         self._chosen_run = run_id

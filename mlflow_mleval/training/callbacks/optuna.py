@@ -13,13 +13,12 @@ from optuna import Trial
 from optuna.study import StudyDirection
 
 from mlflow_mleval.evaluation import Evaluation
-from mlflow_mleval.measures.registry import MEASURES, SETS
+from mlflow_mleval.measures.registry import MEASURES, one_measure
 from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.delivery import Delivery
 from mlflow_mleval.training.harmless import warn
 from mlflow_mleval.training.log_evaluation import payload_of
-from mlflow_mleval.validation import one_of
 
 
 class OptunaCallback:
@@ -63,7 +62,7 @@ class OptunaCallback:
     """
 
     def __init__(self, *, method: str, dataset: str, measure: str, run_id: str | None = None) -> None:
-        self.measure = one_of(measure, "measure", [m for m in MEASURES if m not in SETS["cost"]])
+        self.measure = one_measure(measure, "measure")
         self.epochs = EpochLog(method=method, dataset=dataset, run_id=run_id)
         self._alone = Lock()  # a study with n_jobs has its trials in threads
         self._forget()
