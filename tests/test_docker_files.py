@@ -67,13 +67,17 @@ def test_images_are_pinned():
     images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.M)
     assert len(images) == 3
     for image in images:
-        assert re.search(r":\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$", image), image
+        assert re.search(r":\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_every_package_of_the_image_is_pinned_and_nothing_else_is_installed():
-    lines = (DOCKER / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    locked = dict(line.split("==") for line in lines)
-    assert len(locked) == len(lines) and all(re.fullmatch(r"\d[\w.]*", version) for version in locked.values())
+    text = (DOCKER / "requirements.lock").read_text(encoding="utf-8")
+    text = text.replace(" \\\n", "")
+    entry = re.compile(r"([\w.-]+)==(\d[\w.]*)(?: +--hash=sha256:[0-9a-f]{64})+")
+    entries = [entry.fullmatch(line) for line in text.splitlines()]
+    assert all(entries)
+    locked = dict(each.groups() for each in entries)
+    assert len(locked) == len(entries)
     locked = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     declared = re.findall(r'^  "(.+)",$', re.search(r"^dependencies = \[\n(.*?)^\]", project, re.S | re.M)[1], re.M)
@@ -84,7 +88,8 @@ def test_every_package_of_the_image_is_pinned_and_nothing_else_is_installed():
     # MLflow's login, its database and its storage.
     assert {"flask-wtf", "psycopg2-binary", "boto3"} <= set(locked)
     installs = re.findall(r"pip install (.*?)(?: &&|$)", DOCKERFILE, re.M)
-    assert installs == ["--no-deps -r /src/requirements.lock", "--no-deps --no-build-isolation /src"]
+    assert installs == ["--no-deps --require-hashes --only-binary :all: -r /src/requirements.lock",
+                        "--no-deps --no-build-isolation /src"]
     assert "&& pip check" in DOCKERFILE
 
 
@@ -100,7 +105,10 @@ def test_containers_are_closed(name):
     service = SERVICES[name]
     assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert re.fullmatch(r"\d+g", service["mem_limit"])
+    assert re.fullmatch(r"\d+g", service["mem_limit"]) and 100 <= service["pids_limit"] <= 1024
+    # No number that a small machine does not have.
+    assert re.fullmatch(r"\$\{[A-Z]+_CPUS:-[12]\}", service["cpus"])
+    assert {"max-size", "max-file"} == set(service["logging"]["options"])
     # Each program wants a place for scratch files; what must last is a volume.
     assert any(place.startswith("/tmp") for place in service["tmpfs"])
     assert not {"privileged", "pid", "network_mode", "devices"} & set(service)
