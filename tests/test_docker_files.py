@@ -142,7 +142,9 @@ def test_scripts_are_sound_and_the_readme_shows_them(name, tmp_path):
     assert f"\n./{name} /" in (DOCKER / "README.md").read_text(encoding="utf-8")
     # Each service that it speaks to exists, and the server comes back however it ends.
     words = {word for line in lines if "docker compose" in line for word in line.split()}
-    assert words & {"mlflow", "database", "storage"} == set(SERVICES) and "trap 'docker compose up --detach --wait' EXIT" in lines
+    assert words & {"mlflow", "database", "storage"} == set(SERVICES)
+    assert any(re.fullmatch("trap .* EXIT", line) for line in lines)
+    assert "trap 'exit 1' HUP INT TERM" in lines
 
 
 def test_what_the_dockerfile_copies_exists_and_the_server_does_not_run_as_root():
@@ -160,7 +162,11 @@ def test_only_the_server_is_reachable_and_by_default_only_from_its_own_machine()
 
 
 def test_what_must_last_lies_in_volumes():
-    mounts = dict(mount.split(":") for name in SERVICES for mount in SERVICES[name].get("volumes", []))
+    mounts = [mount.split(":") for service in SERVICES.values() for mount in service.get("volumes", [])]
+    files = [mount for mount in mounts if mount[0].startswith(".")]
+    assert files == [["./database.sh", "/docker-entrypoint-initdb.d/database.sh", "ro"]]
+    assert os.access(DOCKER / "database.sh", os.X_OK)
+    mounts = dict(mount for mount in mounts if mount not in files)
     assert set(mounts) == set(COMPOSE["volumes"])
     # Where PostgreSQL's image keeps its data from version 18 on; before, it was the folder data below.
     assert int(SERVICES["database"]["image"].split(":")[1].split(".")[0]) >= 18
@@ -171,7 +177,9 @@ def test_what_must_last_lies_in_volumes():
 def test_addresses_and_names_agree_between_services():
     command, environment = SERVICES["mlflow"]["command"], SERVICES["mlflow"]["environment"]
     database, storage = SERVICES["database"]["environment"], SERVICES["storage"]
-    uri = f"postgresql+psycopg2://{database['POSTGRES_USER']}@database:5432/{database['POSTGRES_DB']}"
+    made = (DOCKER / "database.sh").read_text(encoding="utf-8")
+    role, name = re.search(r"CREATE ROLE (\w+)", made)[1], re.search(r"CREATE DATABASE (\w+)", made)[1]
+    uri = f"postgresql+psycopg2://{role}@database:5432/{name}"
     assert f"--backend-store-uri={uri}" in command
     assert uri in (DOCKER / "basic_auth.ini").read_text(encoding="utf-8")
     (bucket,) = [part.split("=")[1] for part in storage["command"] if part.startswith("-bucket=")]
@@ -179,5 +187,5 @@ def test_addresses_and_names_agree_between_services():
     assert environment["MLFLOW_S3_ENDPOINT_URL"] == "http://storage:8333" and "-ip=storage" in storage["command"]
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert environment[name] == storage["environment"][name]
-    assert environment["PGPASSWORD"] == database["POSTGRES_PASSWORD"]
+    assert environment["PGPASSWORD"] == database["MLFLOW_DATABASE_PASSWORD"] != database["POSTGRES_PASSWORD"]
     assert f"COPY docker/basic_auth.ini {environment['MLFLOW_AUTH_CONFIG_PATH']}" in DOCKERFILE

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import mlflow
 import pandas as pd
 import pytest
 import requests
@@ -23,6 +24,7 @@ from import_cases import import_at_once, one_run_a_pair
 import mlflow_mleval
 from mlflow_mleval.cli import main
 
+psycopg2 = pytest.importorskip("psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary")
 pytestmark = [pytest.mark.server, pytest.mark.thorough]
 GOLDEN = Path(__file__).parent / "golden"
 DOCKER = Path(__file__).parents[1] / "docker"
@@ -45,35 +47,37 @@ def find_postgres() -> Path | None:
 
 @pytest.fixture(scope="module")
 def database():
-    """A PostgreSQL cluster of its own, with the compose file's user, database and kind of password."""
-    pytest.importorskip("psycopg2", reason="no PostgreSQL driver: pip install psycopg2-binary")
+    """A PostgreSQL cluster of its own, with the compose file's kind of password; docker/database.sh fills it."""
     programs = find_postgres()
     if programs is None:
         pytest.skip("no PostgreSQL on this machine: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="mleval-postgres-"))
-    password, port = secrets.token_urlsafe(16), free_port()
-    (folder / "password").write_text(password)
+    password, superuser, port = secrets.token_urlsafe(16), secrets.token_urlsafe(16), free_port()
+    (folder / "password").write_text(superuser)
     # PostgreSQL refuses to run as root.
     other = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     if other:
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres", "postgres")
-    environment = {"PATH": os.environ["PATH"], "PGPASSWORD": password, "LC_ALL": "C.UTF-8"}
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "PGHOST": "127.0.0.1", "PGPORT": str(port),
+        "PGPASSWORD": superuser, "MLFLOW_DATABASE_PASSWORD": password,
+    }  # fmt: skip
     call = {"env": environment, "cwd": folder, **other}
     log = open(folder / "postgres.log", "wb")  # noqa: SIM115
     process = None
     try:
-        subprocess.run([programs / "initdb", "-D", folder / "data", "-U", "mlflow", "--pwfile", folder / "password",
+        subprocess.run([programs / "initdb", "-D", folder / "data", "-U", "postgres", "--pwfile", folder / "password",
                         "--auth=scram-sha-256", "--no-sync", "-E", "UTF8"], check=True, stdout=log, stderr=log, **call)
         process = subprocess.Popen([programs / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F",
                                     "-c", "listen_addresses=127.0.0.1"], stdout=log, stderr=log, **call)
-        create = [programs / "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "mlflow", "mlflow"]
         deadline = time.monotonic() + PATIENCE
-        while subprocess.run(create, capture_output=True, **call).returncode:
+        while subprocess.run([programs / "pg_isready"], capture_output=True, **call).returncode:
             if time.monotonic() > deadline or process.poll() is not None:
                 raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}")
             time.sleep(0.2)
-        yield SimpleNamespace(port=port, password=password, programs=programs)
+        subprocess.run(["sh"], check=True, stdin=open(DOCKER / "database.sh"), stdout=log, stderr=log, **call)  # noqa: SIM115
+        yield SimpleNamespace(port=port, password=password, superuser=superuser, programs=programs, log=folder / "postgres.log")
     finally:
         if process is not None:
             process.terminate()
@@ -87,6 +91,7 @@ def team(database, tmp_path_factory):
     """The server of docker/compose.yaml; only addresses, the place of the artifacts and the number of workers differ."""
     pytest.importorskip("flask_wtf", reason="no login for MLflow: pip install 'mlflow[auth]'")
     folder, port = tmp_path_factory.mktemp("team"), free_port()
+    (folder / "artifacts").mkdir()  # in the container, a volume
     here = {
         "--host=0.0.0.0": "--host=127.0.0.1",
         "--port=5000": f"--port={port}",
@@ -148,8 +153,6 @@ def mleval(*args: str, code: int = 0) -> str:
 
 
 def rows(team, statement: str) -> list[tuple]:
-    import psycopg2
-
     connection = psycopg2.connect(host="127.0.0.1", port=team.database.port, user="mlflow", dbname="mlflow",
                                   password=team.database.password)
     with connection, connection.cursor() as cursor:
@@ -172,9 +175,7 @@ def test_import_rank_report_and_read_it_back(login):
     assert len(found["datasets"]) == 3 and len(set(found["provenance"]["run_ids"])) == 36
 
     mleval("report", *WORST, "--draws", "50", "--log", "-o", "report.html")
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
+    client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("madjarov2012")
     (run,) = client.search_runs([experiment.experiment_id], "tags.`mleval.kind` = 'report'")
     assert run.info.status == "FINISHED" and run.info.artifact_uri.startswith("mlflow-artifacts:/")
@@ -188,10 +189,8 @@ def test_import_rank_report_and_read_it_back(login):
 
 
 def test_parallel_imports_make_each_run_once(login):
-    from mlflow import MlflowClient
-
     import_at_once()
-    one_run_a_pair(MlflowClient())
+    one_run_a_pair(mlflow.MlflowClient())
 
 
 def test_without_login_nothing_is_read_and_the_error_is_one_line(login, monkeypatch):
@@ -217,6 +216,8 @@ import os, sys
 words = sys.argv[1:]
 with open({calls!r}, "a") as calls:
     print(*words, file=calls)
+if os.environ["FAIL_AT"] and os.environ["FAIL_AT"] in " ".join(words):
+    sys.exit(1)
 if words[1] in ("exec", "run"):
     service = max(words.index(name) for name in ("database", "storage") if name in words)
     entry = [words[words.index("--entrypoint") + 1]] if words[1] == "run" else []
@@ -225,30 +226,52 @@ if words[1] in ("exec", "run"):
 """
 
 
+#: `mv` that moves one file after the other until it fails, the first time that it is asked to put that file there.
+MOVER = """#!/bin/sh
+for to; do :; done
+while [ $# -gt 1 ]; do
+  if [ -n "$FAIL_TO_MOVE" ] && [ "$(basename "$1") $to" = "$FAIL_TO_MOVE" ] && [ ! -e "$0.failed" ]; then
+    touch "$0.failed"
+    exit 1
+  fi
+  "$MV" "$1" "$to" || exit 1
+  shift
+done
+"""
+
+
 @pytest.fixture
 def beside(login, tmp_path):
-    """Runs a script of docker/ as it is, and says what it asked of Docker."""
+    """Runs a script of docker/ as it is, and says what it asked of Docker; at some call or move, it can be made to fail."""
     folder = tmp_path / "beside"
     folder.mkdir()
     program = folder / "docker"
     places = {"calls": str(folder / "calls"), "artifacts": str(login.folder / "artifacts")}
     program.write_text(BESIDE.format(python=sys.executable, **places))
     program.chmod(0o755)
+    # In the container, both roles log in by the socket without a password.
+    passwords = folder / "passwords"
+    passwords.write_text(f"*:*:*:mlflow:{login.database.password}\n*:*:*:postgres:{login.database.superuser}\n")
+    passwords.chmod(0o600)
+    mover = folder / "mv"
+    mover.write_text(MOVER)
+    mover.chmod(0o755)
     environment = {
-        "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}",
-        "PGHOST": "127.0.0.1", "PGPORT": str(login.database.port), "PGPASSWORD": login.database.password,
+        "PATH": f"{folder}:{login.database.programs}:{os.environ['PATH']}", "MV": shutil.which("mv"),
+        "PGHOST": "127.0.0.1", "PGPORT": str(login.database.port), "PGPASSFILE": str(passwords),
     }  # fmt: skip
 
-    def run(script: str, *args) -> tuple[subprocess.CompletedProcess, list[str]]:
+    def run(script: str, *args, at: str = "", move: str = "") -> tuple[subprocess.CompletedProcess, list[str]]:
         (folder / "calls").write_text("")
-        done = subprocess.run([DOCKER / script, *args], env=environment, cwd=tmp_path, capture_output=True, text=True)
+        (folder / "mv.failed").unlink(missing_ok=True)
+        failing = {"FAIL_AT": at, "FAIL_TO_MOVE": move}
+        done = subprocess.run([DOCKER / script, *args], env=environment | failing, cwd=tmp_path, capture_output=True, text=True)
         return done, (folder / "calls").read_text().splitlines()
 
     return run
 
 
 def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
-    mlflow = pytest.importorskip("mlflow")
     Path("few.csv").write_text("measure,dataset,method,value\n" + "".join(
         f"f1,{dataset},{method},0.{k}\n" for k, dataset in enumerate(("yeast", "birds")) for method in ("BR", "CC")))
     mleval("import", "few.csv", "-n", "kept")
@@ -266,6 +289,9 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     assert all(path.stat().st_mode & 0o077 == 0 for path in (Path("backup"), *Path("backup").iterdir()))
     again, calls = beside("backup.sh", "backup")
     assert again.returncode == 2 and "Name a new folder." in again.stderr and calls == []
+    for at in ("stop", "pg_dump", "tar"):  # what fails can be repeated
+        assert beside("backup.sh", "second", at=at)[0].returncode == 1 and not list(Path().glob("second*"))
+    assert beside("backup.sh", "second")[0].returncode == 0
 
     client.log_text(run, "as it must not stay", "note.txt")
     client.delete_run(run)
@@ -282,18 +308,70 @@ def test_a_backup_brings_back_what_was_lost(login, beside, tmp_path):
     assert Path(client.download_artifacts(run, "note.txt", str(tmp_path))).read_text() == "as it was"
 
 
-def test_a_damaged_backup_changes_nothing(login, beside):
+def contents(login) -> dict:
+    """All that a restore could change."""
+    artifacts = login.folder / "artifacts"
+    files = {path.relative_to(artifacts): path.is_file() and path.read_bytes() for path in artifacts.rglob("*")}
+    databases = rows(login, "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY 1")
+    return {"runs": rows(login, "SELECT * FROM runs ORDER BY 1"), "files": files, "databases": databases}
+
+
+def changed_since_backup(beside) -> str:
+    """Two experiments in a backup, the second of which has changed since then; returns its id."""
+    client = mlflow.MlflowClient()
+    for _ in range(2):
+        run = client.create_run(client.create_experiment(secrets.token_hex(8)))
+        client.log_text(run.info.run_id, "as it was", "note.txt")
     assert beside("backup.sh", "backup")[0].returncode == 0
-    before = rows(login, "SELECT * FROM runs ORDER BY 1")
-    files = sorted((login.folder / "artifacts").rglob("*"))
+    client.log_text(run.info.run_id, "as it is", "note.txt")
+    client.delete_run(run.info.run_id)
+    return run.info.experiment_id
+
+
+def test_a_damaged_backup_changes_nothing(login, beside):
+    changed_since_backup(beside)
+    before = contents(login)
+    assert before["databases"] == [("mlflow",), ("postgres",)] and any(before["files"].values())
     for name in ("database.dump", "artifacts.tar"):
         shutil.copytree("backup", f"without {name}")
         whole = Path("backup", name).read_bytes()
         Path(f"without {name}", name).write_bytes(whole[: len(whole) // 2])
-        done, calls = beside("restore.sh", f"without {name}")
-        assert done.returncode and done.stderr and not any("dropdb" in call and call.endswith(" mlflow") for call in calls)
-        assert rows(login, "SELECT * FROM runs ORDER BY 1") == before
-        assert sorted((login.folder / "artifacts").rglob("*")) == files
+        done, _ = beside("restore.sh", f"without {name}")
+        assert done.returncode and done.stderr and contents(login) == before, name
+
+
+def test_a_restore_that_fails_on_the_way_changes_nothing(login, beside):
+    folder = changed_since_backup(beside)
+    before = contents(login)
+    steps = ["up --detach --wait database", "stop", "createdb", "pg_restore", "tar", "pg_terminate", "TO replaced", "-eus"]
+    trouble = [{"at": step} for step in steps] + [{"move": f"{folder} {to}"} for to in (".replaced", ".")]
+    for how in trouble:
+        done, calls = beside("restore.sh", "backup", **how)
+        assert done.returncode == 1 and calls[-1] == "compose up --detach --wait", (how, done.stderr)
+        assert contents(login) == before, (how, done.stderr)
+        if "move" in how or how["at"] == "-eus":
+            assert "All is as it was." in done.stderr
+
+    assert beside("restore.sh", "backup")[0].returncode == 0
+    after = contents(login)
+    assert after["databases"] == before["databases"] and after["runs"] != before["runs"]
+    texts = [text for path, text in after["files"].items() if path.parts[0] == folder and text]
+    assert texts == [b"as it was"]
+
+
+def test_the_role_of_mlflow_owns_its_database_and_nothing_else(login, beside):
+    rights = "rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls"
+    owners = "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    for restored in (False, True):
+        if restored:
+            assert beside("backup.sh", "backup")[0].returncode == beside("restore.sh", "backup")[0].returncode == 0
+        assert rows(login, f"SELECT {rights} FROM pg_roles WHERE rolname = current_user") == [(False,)]
+        assert rows(login, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'mlflow'") == [("mlflow",)]
+        assert rows(login, owners) == [("mlflow",)]
+        with pytest.raises(psycopg2.Error, match="permission denied|must be superuser"):
+            rows(login, "SELECT rolpassword FROM pg_authid")
+    log = login.database.log.read_text(errors="replace")
+    assert login.database.password not in log and login.database.superuser not in log
 
 
 def test_a_member_reads_everything_and_writes_what_is_theirs(login, monkeypatch):
@@ -333,9 +411,7 @@ def test_the_page_answers_and_stores_in_a_browser(login, chrome):
     finally:
         chrome.get("about:blank")
         chrome.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {}})
-    from mlflow import MlflowClient
-
-    stored = MlflowClient().get_run(address.partition("/runs/")[2][:32])
+    stored = mlflow.MlflowClient().get_run(address.partition("/runs/")[2][:32])
     assert stored.data.tags["mleval.kind"] == "report" and stored.data.tags["mlflow.user"] == "admin"
 
 
