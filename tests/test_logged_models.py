@@ -31,6 +31,7 @@ def test_metrics_are_linked_to_the_model_and_the_data(client):
     assert [m.model_id for m in found] == [better, worse]
     metric = {m.key: m for m in found[0].metrics}["mleval/micro_f1"]
     assert metric.value == ev.measures["micro_f1"] and metric.dataset_name == "d" and metric.dataset_digest
+    assert {m.key for m in found[0].metrics} == {f"mleval/{name}" for name in ev.measures}  # and no points of curves
 
 
 def test_models_are_methods_on_request_and_checkpoints_of_one_name_are_candidates(client):

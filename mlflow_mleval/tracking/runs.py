@@ -104,13 +104,26 @@ class Payload:
         text = json.dumps([*parts, sorted(self.files)], sort_keys=True, default=list)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def metrics(self, timestamp: int, **linked: str | None) -> list[Metric]:
-        """The history, and every finite value of the result as a metric, linked to a model and a dataset where they are given."""
-        curves = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
-        curves |= {schema.FOLD_PREFIX + m: dict(zip(self.folds, v, strict=True)) for m, v in self.by_fold.items()}
-        curves |= self.curves
-        found = ((key, float(v), step) for key, values in curves.items() for step, v in values.items())
-        return [*self.history, *(Metric(key, v, timestamp, int(step), **linked) for key, v, step in found if math.isfinite(v))]
+    def metrics(
+        self, timestamp: int, model_id: str | None = None, **data: str | None
+    ) -> list[Metric]:
+        """The history, and every finite value of the result as a metric of the data.
+
+        The model gets the measures alone: its page has no use for hundreds of points of curves.
+        """
+        measures = {schema.metric_key(m): {0: v} for m, v in self.means.items()}
+        by_fold = {
+            schema.FOLD_PREFIX + m: dict(zip(self.folds, values, strict=True))
+            for m, values in self.by_fold.items()
+        }
+        found = list(self.history)
+        for curves, model in ((measures, model_id), (by_fold | self.curves, None)):
+            for key, values in curves.items():
+                for step, value in values.items():
+                    if math.isfinite(value):
+                        where = timestamp, int(step), model
+                        found.append(Metric(key, float(value), *where, **data))
+        return found
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
