@@ -323,17 +323,40 @@ def test_extra_metrics_are_not_dropped_in_silence(client):
         evaluate(score, X, targets=Y, extra_metrics=[metric])
 
 
-@pytest.mark.parametrize("evaluators", [None, "default", ["default", "mleval"]])
+@pytest.mark.parametrize("evaluators", [None, "default"])
 def test_other_evaluations_stay_as_they_are(client, evaluators):
     data, target = load_iris(return_X_y=True)
     y = (target == 1).astype(int)
-    config = None if evaluators != ["default", "mleval"] else {"default": {"log_model_explainability": False}}
-    flat = {"log_model_explainability": False} if config is None else config
     frame = pd.DataFrame(data).rename(columns=str).assign(y=y, p=y)
     result = mlflow.models.evaluate(None, frame, targets="y", predictions="p", model_type="classifier",
-                                    evaluators=evaluators, evaluator_config=flat)
+                                    evaluators=evaluators, evaluator_config={"log_model_explainability": False})
     assert result.metrics["accuracy_score"] == 1 and not [m for m in result.metrics if m.startswith("mleval")]
     assert not [t for t in client.search_runs(["0"])[0].data.tags if t.startswith("mleval")]
+
+
+@pytest.mark.parametrize("evaluators", ["mleval", ["mleval"], ["default", "mleval"]])
+def test_a_classifier_is_one_label_where_mleval_is_named(client, evaluators):
+    y, p = [0, 1, 1, 0, 1], [0, 1, 0, 0, 1]
+    frame = pd.DataFrame({"x": 0.5, "y": y, "p": p})
+    quick = {"default": {"log_model_explainability": False}} if "default" in evaluators else {}
+    result = mlflow.models.evaluate(
+        None, frame, targets="y", predictions="p", model_type="classifier", evaluators=evaluators,
+        evaluator_config=quick,
+    )  # fmt: skip
+    assert result.metrics["mleval/macro_f1"] == mleval.evaluate(y, y_pred=p).measures["macro_f1"]
+    assert ("accuracy_score" in result.metrics) == ("default" in evaluators)
+
+
+def test_types_that_are_not_ours_are_named(client):
+    frame = pd.DataFrame({"x": 0.5, "y": [0.5, 1.5], "p": [0.4, 1.4]})
+    columns = {"targets": "y", "predictions": "p"}
+    with (
+        pytest.warns(UserWarning, match="model types 'multilabel', .*'classifier', got 'regressor'"),
+        pytest.raises(mlflow.MlflowException, match="could not be evaluated"),
+    ):
+        mlflow.models.evaluate(None, frame, **columns, model_type="regressor", evaluators="mleval")
+    with pytest.raises(ValueError, match="Label sets are model_type='multilabel'"):
+        mlflow.models.evaluate(score, X, targets=Y, model_type="classifier", evaluators="mleval")
 
 
 def test_of_all_evaluators_only_ours_takes_our_types(client):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,14 @@ from mlflow.models.evaluation import EvaluationArtifact, EvaluationResult, Model
 
 from mlflow_mleval.naming import check_paths
 
-MODEL_TYPES = ("multilabel", "hierarchical", "one_label")
+#: What is evaluated under each type of MLflow's; of those that are not ours, only where mleval is named.
+MODEL_TYPES = {
+    "multilabel": "multilabel",
+    "hierarchical": "hierarchical",
+    "one_label": "one_label",
+    "classifier": "one_label",
+}
+_OF_MLFLOW = ("classifier",)
 _LOGGING = ("method", "dataset", "measures", "log_instances")
 _EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "conventions", "hierarchy")
 
@@ -23,8 +31,9 @@ _EVALUATION = ("targets", "predictions", "scores", "label_names", "threshold", "
 class MlevalEvaluator(ModelEvaluator):
     """Evaluates models whose outputs are label sets, or one label of several classes, and logs an Evaluation into the run.
 
-    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel", evaluators="mleval")``. Model types other
-    than ``"multilabel"``, ``"hierarchical"`` and ``"one_label"`` are left to MLflow's evaluators (``"classifier"`` is MLflow's).
+    Call ``mlflow.models.evaluate(model, data, targets=..., model_type="multilabel", evaluators="mleval")``. The model
+    types are ``"multilabel"``, ``"hierarchical"`` and ``"one_label"``. MLflow's own ``"classifier"`` is evaluated as one label
+    where ``evaluators`` names mleval; all else is left to MLflow's evaluators.
     Of one label, targets are one column of classes, and predictions one column of classes or a column of scores for each class
     (``scores``, in the order of ``label_names``). Otherwise the truth and the predictions may come as
 
@@ -60,8 +69,18 @@ class MlevalEvaluator(ModelEvaluator):
 
     @classmethod
     def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any) -> bool:
-        """Whether the type is one of ours: everybody else's evaluations stay as they are."""
-        return model_type in MODEL_TYPES
+        """Whether the type is one of ours: everybody else's evaluations stay as they are.
+
+        Where no evaluator is named, MLflow asks all of them while it resolves them; those that are
+        named are asked by `_evaluate` alone. Only then a type of MLflow's is evaluated, too, and
+        another one is a warning, for MLflow does not say what was wrong with it.
+        """
+        is_named = sys._getframe(1).f_code.co_name == "_evaluate"
+        if is_named and model_type not in MODEL_TYPES:
+            types = ", ".join(map(repr, MODEL_TYPES))
+            text = f"mleval evaluates the model types {types}, got {model_type!r}. Pass one of them."
+            warnings.warn(text, stacklevel=2)
+        return model_type in MODEL_TYPES and (is_named or model_type not in _OF_MLFLOW)
 
     def evaluate(
         self,
@@ -108,7 +127,7 @@ class MlevalEvaluator(ModelEvaluator):
             config.setdefault("predictions", [predictions])
         if model_type == "hierarchical" and config.get("hierarchy") is None:
             raise ValueError("`evaluator_config['hierarchy']` must be given for the type hierarchical, got none.")
-        ev, estimator = evaluate_output(model_type, dataset, model, config)
+        ev, estimator = evaluate_output(MODEL_TYPES[model_type], dataset, model, config)
         asked = config.get("measures")
         known = MEASURES if asked is None else set(known_measures(asked))
         wanted = [name for name in ev.measures if name in known]

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy
+from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.hierarchical import OPTIONS
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.registry import MEASURES, expand
@@ -74,6 +75,11 @@ def _evaluate_classes(dataset: Any, model: Any, config: Mapping[str, Any], h: Hi
         raise ValueError(f"`targets` must be given, got none: one class for each instance. {_INSTEAD}")
     truth = np.asarray(truth)
     truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
+    if not is_vector(truth):
+        raise ValueError(
+            f"`targets` must hold one class for each instance with this `model_type`, got shape {truth.shape} of "
+            f"{type(truth.flat[0]).__name__}. Label sets are model_type='multilabel', sets of classes 'hierarchical'."
+        )
     estimator, given = _estimator(model), config.get("label_names")
     options = {name: config[name] for name in (*HIERARCHICAL, "threshold", "conventions") if name in config} | _on_request(config)
     if estimator is not None and hasattr(estimator, "classes_") and not {"predictions", "scores"} & config.keys():
