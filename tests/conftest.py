@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from sqlalchemy.engine import Engine
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # it has one where tqdm is installed, and not elsewhere
+# Locks go there, and not to the home of whoever runs the tests. It stays, for others keep there what takes long to make.
+os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.gettempdir(), f"mleval-tests-{os.getuid()}"))
 MLFLOW_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
 #: Seconds that a test waits at most for a server or a browser; a busy machine needs many times what a quiet one does.
 PATIENCE = 240

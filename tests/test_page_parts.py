@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import tempfile
 from urllib.parse import parse_qs
 
 import pytest
@@ -11,7 +12,7 @@ from werkzeug.test import EnvironBuilder
 from werkzeug.wrappers import Request
 
 from mlflow_mleval.server import experiment_list
-from mlflow_mleval.server.answer_cache import CacheFolder, _private
+from mlflow_mleval.server.answer_cache import CacheFolder
 from mlflow_mleval.server.experiment_list import ExperimentList
 from mlflow_mleval.server.forwarder import MOST_BYTES, Forwarder
 from mlflow_mleval.server.in_process import Caller, Inside
@@ -137,11 +138,30 @@ def test_answers_are_whole_private_and_bounded(tmp_path, monkeypatch):
         folder.write("a", ((name, 1 / 0) for name in "x"))
     assert folder.about("a") == {"made": 1} and not list(tmp_path.glob("*.part"))
     assert len(folder.secret) == 32 and folder.secret == CacheFolder(tmp_path).secret
-    (tmp_path / "open").mkdir(mode=0o755)
-    (tmp_path / "link").symlink_to(tmp_path / "open")
-    for name in ("open", "link"):
-        with pytest.raises(PermissionError, match="is not a folder of this user alone"):
-            _private(tmp_path / name)
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o704, 0o710, 0o740, 0o750, 0o755, 0o770, 0o777])
+def test_a_folder_that_others_may_enter_takes_no_answer(tmp_path, monkeypatch, mode):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    root = tmp_path / f"mleval-{os.geteuid()}"
+    root.mkdir()
+    root.chmod(mode)
+    with pytest.raises(PermissionError, match="is not a folder of this user alone"):
+        CacheFolder.of_this_server()
+    root.chmod(0o700)
+    folder = CacheFolder.of_this_server()
+    assert folder.path.parent == root and folder.path.stat().st_mode & 0o777 == 0o700
+    folder.path.chmod(mode)
+    with pytest.raises(PermissionError, match="is not a folder of this user alone"):
+        CacheFolder.of_this_server()
+
+
+def test_a_link_in_place_of_the_folder_takes_no_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / f"mleval-{os.geteuid()}").symlink_to(tmp_path / "own")
+    with pytest.raises(PermissionError, match="is not a folder of this user alone"):
+        CacheFolder.of_this_server()
 
 
 def test_a_request_to_write_is_believed_from_the_members_page_only():

@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 import time
 import zipfile
@@ -17,6 +16,8 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from mlflow_mleval.tracking.conflicts import private
 
 #: Bytes that answers may take together, unless MLEVAL_PAGE_CACHE_MB says otherwise.
 DEFAULT_MB = 200
@@ -34,13 +35,13 @@ class CacheFolder:
     def of_this_server(cls) -> CacheFolder:
         """The same for all processes that the server's first one started."""
         root = Path(tempfile.gettempdir(), f"mleval-{os.geteuid()}")
-        _private(root)
+        private(root)
         names = [os.environ.get(name, "") for name in _OF_A_SERVER]
         if not names[0]:  # MLflow before 3.14 does not say which start of the server this is
             names[0] = str(os.getppid())
         own = root / sha256("\0".join(names).encode()).hexdigest()[:12]
         _forget_dead(root, own)
-        _private(own)
+        private(own)
         return cls(own)
 
     @contextmanager
@@ -126,15 +127,6 @@ class CacheFolder:
             room -= size
             if room < 0:
                 path.unlink(missing_ok=True)
-
-
-def _private(path: Path) -> None:
-    """Make the folder, or make sure that it is ours alone: others may write beside it."""
-    with suppress(FileExistsError):
-        path.mkdir(0o700)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise PermissionError(f"{path} is not a folder of this user alone. Delete it, or set TMPDIR to another place.")
 
 
 def _free(path: Path) -> bool:

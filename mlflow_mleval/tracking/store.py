@@ -57,7 +57,7 @@ def connect(*, create: bool = False) -> MlflowClient:
         if (file := _sqlite_file(uri)) is None:
             return MlflowClient(uri)
         # MLflow makes the tables of a new file here, and two processes that do it at once leave it broken.
-        with conflicts.alone(file):
+        with conflicts.alone(os.path.realpath(file)):
             return conflicts.patiently(lambda: MlflowClient(uri))
 
 
