@@ -91,6 +91,9 @@ def unset(monkeypatch) -> None:
     """No setting of MLflow is left from the environment or an earlier test, nor will one of this test be."""
     from mlflow.tracking import fluent
 
+    from mlflow_mleval.training import unsent
+
+    monkeypatch.setattr(unsent, "_homes", {})
     for name in MLFLOW_SETTINGS:
         monkeypatch.setenv(name, "")  # so that the absence is restored, too
         monkeypatch.delenv(name)

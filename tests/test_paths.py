@@ -84,12 +84,13 @@ def test_a_kept_result_writes_nowhere_else(client, tmp_path, monkeypatch, path):
 
 def test_a_kept_result_is_a_regular_file(client, tmp_path, monkeypatch):
     folder = tmp_path / "kept"
-    keep(folder, monkeypatch, []).rename(tmp_path / "elsewhere.json")
-    (folder / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    kept = keep(folder, monkeypatch, [])
+    kept.rename(tmp_path / "elsewhere.json")
+    kept.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(ImportFileError, match="it is no regular file"):
         unsent.send_unsent(folder)
-    (folder / "link.json").unlink()
-    os.mkfifo(folder / "pipe.json")
+    kept.unlink()
+    os.mkfifo(kept)
     with pytest.raises(ImportFileError, match="it is no regular file"):
         unsent.send_unsent(folder)
 

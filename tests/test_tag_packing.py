@@ -61,7 +61,7 @@ def test_a_page_shows_a_handful_of_tags(db):
     }  # fmt: skip
     inside = json.loads(tags["mleval.run"])
     assert inside.pop("schema") == 1 and inside.keys() == {
-        "digest", "own_run", "updated", "fold_sizes", "profile", "soft_profile"
+        "claim", "digest", "own_run", "updated", "fold_sizes", "profile", "soft_profile"
     }
 
 
@@ -85,7 +85,8 @@ def test_an_interrupted_run_is_completed_in_place(client):
     run_id = logged(experiment_name="x")
     before, tags, values = read(), stored(run_id), metrics_of(client, run_id)
     client.set_tag(run_id, schema.TAG_STATUS, schema.INCOMPLETE)
-    marks = {key: decode(tags[schema.TAG_RUN])[key] for key in (schema.TAG_DIGEST, schema.TAG_OWN_RUN, schema.TAG_UPDATED)}
+    begun = schema.TAG_CLAIM, schema.TAG_DIGEST, schema.TAG_OWN_RUN, schema.TAG_UPDATED
+    marks = {key: decode(tags[schema.TAG_RUN])[key] for key in begun}
     client.set_tag(run_id, schema.TAG_RUN, packed(marks)[schema.TAG_RUN])  # as far as it came
     logged(run_id=run_id)
     same(read(), before)

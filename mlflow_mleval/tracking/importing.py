@@ -13,7 +13,6 @@ from uuid import uuid4
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 
 from mlflow_mleval.errors import StoreError
 from mlflow_mleval.files.results import read_results
@@ -221,8 +220,8 @@ def _imported(client: MlflowClient, experiment_id: str) -> tuple[dict[_Cell, Run
     found, later = {}, []
     for pair, several in claims.items():
         whole = [run for run in several if _is_whole(run)]
-        claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=_age)
-        found[pair] = claimed[0] if claimed else max(whole or several, key=_age)
+        claimed = sorted((run for run in whole if schema.TAG_CLAIM in run.data.tags), key=runs.age)
+        found[pair] = claimed[0] if claimed else max(whole or several, key=runs.age)
         later += claimed[1:]
     return found, later
 
@@ -239,7 +238,7 @@ def _settle(
     for _ in range(_ROUNDS):
         found, later = _imported(client, experiment_id)
         for run in later:
-            _withdraw(client, run.info.run_id)
+            runs.withdraw(client, run.info.run_id)
         moved = [pair for pair, run_id in written.items() if pair not in found or found[pair].info.run_id != run_id]
         for pair in moved:
             with store.store_errors("write to"):
@@ -248,19 +247,6 @@ def _settle(
         if not moved:
             break
     return list(lost)
-
-
-def _withdraw(client: MlflowClient, run_id: str) -> None:
-    with store.store_errors("write to"):
-        try:
-            client.delete_run(run_id)
-        except MlflowException:
-            if client.get_run(run_id).info.lifecycle_stage == "active":
-                raise
-
-
-def _age(run: Run) -> tuple[int, str]:
-    return run.info.start_time, run.info.run_id
 
 
 def _is_whole(run: Run) -> bool:

@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import mlflow
 from mlflow import MlflowClient
@@ -82,6 +83,8 @@ class Payload:
         The description of the run's page, where it has none.
     model_id : str, optional
         The LoggedModel that the metrics are of. Default: the one that the run made or took.
+    claim : str
+        What tells this result from an equal one; it stays the same however often the result is sent.
     """
 
     method: str
@@ -96,6 +99,7 @@ class Payload:
     params: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     model_id: str | None = None
+    claim: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @cached_property
     def digest(self) -> str:
@@ -127,7 +131,8 @@ class Payload:
 
     def identity(self) -> dict[str, str]:
         """The tags that tell what the run is about to hold; it counts for nothing until its status says complete."""
-        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | {schema.TAG_DIGEST: self.digest}
+        own = {schema.TAG_DIGEST: self.digest, schema.TAG_CLAIM: self.claim}
+        return marks(schema.KIND_EVALUATION, self.method, self.dataset) | own
 
 
 def write(payload: Payload, *, run_id: str | None = None, experiment_name: str | None = None) -> str:
@@ -166,20 +171,25 @@ def write(payload: Payload, *, run_id: str | None = None, experiment_name: str |
             run = _existing(client, run_id)
             ends = run.data.tags.get(schema.TAG_OWN_RUN) == "true"
             if not _mark(client, run, payload):
+                if ends and run.info.status != "FINISHED":
+                    with store.store_errors("write to"):
+                        end(client, run_id, "FINISHED")
                 return run_id
-        run_id, done = run.info.run_id, False
+        run_id = run.info.run_id
         try:
             with store.store_errors("write to"):
                 _fill(client, run, payload, ends)
-            done = True
-        except StoreError as error:
+        except BaseException as error:
+            if _is_there(client, run_id) and isinstance(error, StoreError):
+                return run_id
+            if ends:
+                with store.quick(), suppress(Exception):
+                    end(client, run_id, "FAILED")
+            if not isinstance(error, StoreError):
+                raise
             raise StoreError(
                 f"{error} Run {run_id} holds the result in part and is skipped; log again with run_id={run_id!r} to complete it."
             ) from error
-        finally:
-            if ends and not done:
-                with store.quick(), suppress(Exception):
-                    end(client, run_id, "FAILED")
     return run_id
 
 
@@ -228,6 +238,33 @@ def experiment_of(run_id: str) -> str:
 def holds_result(tags: Mapping[str, str]) -> bool:
     """Whether a run with these tags holds a result of ours already."""
     return tags.get(schema.TAG_STATUS) in (schema.COMPLETE, schema.DNF)
+
+
+def settle(client: MlflowClient, claimants: Callable[[], Sequence[Run]], run_id: str) -> str:
+    """Keep one of several whole runs that claim the same, and delete the others; returns the id of the one that stays.
+
+    A store has no lock, so whoever has written one looks afterwards. The run that started first is kept: whoever looks last
+    sees them all, and all agree on the first.
+    """
+    whole = sorted(claimants(), key=age)
+    for run in whole[1:]:
+        withdraw(client, run.info.run_id)
+    return whole[0].info.run_id if whole else run_id
+
+
+def age(run: Run) -> tuple[int, str]:
+    """The order in which runs count that claim the same; it never changes."""
+    return run.info.start_time, run.info.run_id
+
+
+def withdraw(client: MlflowClient, run_id: str) -> None:
+    """Delete a run, unless somebody else has done it."""
+    with store.store_errors("write to"):
+        try:
+            client.delete_run(run_id)
+        except MlflowException:
+            if client.get_run(run_id).info.lifecycle_stage == "active":
+                raise
 
 
 def marks(kind: str, method: str, dataset: str) -> dict[str, str]:
@@ -380,6 +417,13 @@ def _existing(client: MlflowClient, run_id: str) -> Run:
     return run
 
 
+def _is_there(client: MlflowClient, run_id: str) -> bool:
+    """Whether the run holds its result, and only the store's last answer was lost."""
+    with store.quick(), suppress(Exception):
+        return holds_result(_request(lambda: store.opened(client.get_run(run_id))).data.tags)
+    return False
+
+
 def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     """Mark the run as incomplete; False where it holds just this already."""
     tags, run_id = run.data.tags, run.info.run_id
@@ -396,6 +440,8 @@ def _mark(client: MlflowClient, run: Run, payload: Payload) -> bool:
     updated = tags.get(schema.TAG_UPDATED, "")
     timestamp = int(updated) if same and updated.isdecimal() else int(time.time() * 1000)
     identity = payload.identity() | {schema.TAG_UPDATED: str(timestamp)}
+    if same and schema.TAG_CLAIM in tags:  # it goes on with what another attempt began, which may be brought in later
+        del identity[schema.TAG_CLAIM]
     with store.store_errors("write to"):
         log(client, run_id, tags=(written := packed(identity, tags)))
     tags |= identity | written

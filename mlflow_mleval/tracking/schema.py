@@ -59,7 +59,7 @@ TAG_PROFILE = "mleval.profile"
 #: JSON: the mean largest, second largest .. error of an instance by fold; the loss profiles of the scores follow from it.
 TAG_SOFT_PROFILE = "mleval.soft_profile"
 TAG_PROFILES = {"hard": TAG_PROFILE, "soft": TAG_SOFT_PROFILE}
-#: A token of the import that made the run: of several runs that claim the same, the first is kept.
+#: A token of the import that made the run, or of the result that it holds: of several runs that claim the same, one is kept.
 TAG_CLAIM = "mleval.claim"
 #: Which repeat an imported run is: what its param `seed` says, from the moment at which it is made.
 TAG_SEED = "mleval.seed"
