@@ -1,5 +1,7 @@
 """Reports as runs: the same again updates its run, all of it or nothing, and no run loses its place to it."""
 
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +10,7 @@ from click.testing import CliRunner
 
 from mlflow_mleval.cli import main
 from mlflow_mleval.errors import StoreError
+from mlflow_mleval.tracking import reports
 from mlflow_mleval.tracking.importing import import_results
 from mlflow_mleval.tracking.reports import address, log_report
 
@@ -52,6 +55,46 @@ def test_a_report_that_cannot_be_replaced_stays_as_it_was(client, tmp_path_facto
     (failed,) = client.search_runs(["0"], "tags.`mleval.report` = 'new'")
     assert failed.info.status == "FAILED"
     assert log(SECOND, "new") == failed.info.run_id and client.get_run(failed.info.run_id).info.status == "FINISHED"
+
+
+def at_once(count):
+    """The ids that so many threads get who log the same report at the same time."""
+    ready, ids = threading.Barrier(count), []
+
+    def one():
+        ready.wait()
+        ids.append(log(FIRST, "together"))
+
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ids
+
+
+def test_the_same_report_four_times_at_once_is_one_run(client, tmp_path_factory):
+    ids = at_once(4)
+    (run,) = client.search_runs(["0"])
+    assert ids == [run.info.run_id] * 4 and run.info.status == "FINISHED"
+    assert contents(client, run.info.run_id, tmp_path_factory.mktemp("now")) == FIRST
+
+
+def test_several_machines_that_log_the_same_report_at_once_leave_one_run(client, monkeypatch):
+    """Without the lock that one machine has, and all have looked before any has begun."""
+    same, looked = reports._same, threading.Barrier(4)
+
+    def looking(*where):
+        found = same(*where)
+        if not found:
+            looked.wait()
+        return found
+
+    monkeypatch.setattr(reports, "_alone", lambda *_: nullcontext())
+    monkeypatch.setattr(reports, "_same", looking)
+    ids = at_once(4)
+    (run,) = client.search_runs(["0"])
+    assert run.info.run_id in ids and len(ids) == 4 and run.info.status == "FINISHED"
 
 
 @pytest.fixture

@@ -37,6 +37,11 @@ def go_by_routes() -> None:
     get_registered_artifact_repositories().clear()
 
 
+def only_routes() -> bool:
+    """Whether `go_by_routes` was called."""
+    return _only_routes
+
+
 def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path | None:
     """An artifact of a run as a file in the folder; None where there is none.
 

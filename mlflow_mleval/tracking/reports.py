@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
 from mlflow_mleval.tracking import artifact_routes, runs, schema, store
+from mlflow_mleval.tracking.conflicts import alone
 from mlflow_mleval.tracking.tag_packing import packed
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _CUT = "\n\n… (cut; the whole is in " + schema.ARTIFACT_SUMMARY + ")"
 _MAX_PARAM = 500
+#: Seconds to wait for other processes that write the same report.
+_PATIENCE = 600
 
 
 def log_comparison(
@@ -93,6 +96,8 @@ def log_report(
     """Store a report as a run of kind report; such runs are never read as results.
 
     A run with the same tag ``mleval.report`` is taken again: its artifacts are replaced, all of them or, where that fails, none.
+    Several who do that at the same time make one run: on one machine one after the other; of the runs of several machines the
+    first is kept.
 
     Parameters
     ----------
@@ -129,11 +134,11 @@ def log_report(
     all_tags = {key: store.without_passwords(value) for key, value in resolve_tags().items()}
     all_tags |= dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
-    client = store.connect()
-    with runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:
-        run = _same(client, experiment_id, all_tags.get(schema.TAG_REPORT))
+    client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
+    with _alone(experiment_id, key), runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:
+        run = next(iter(_same(client, experiment_id, key)), None)
         before = {} if run is None else artifact_routes.all_of(client, run, Path(folder))
-        if run is None:
+        if new := run is None:
             run = runs.create(client, experiment_id, run_name, all_tags, start)
         run_id, status = run.info.run_id, "FAILED"
         try:
@@ -152,6 +157,8 @@ def log_report(
             status = "FINISHED"
         finally:
             runs.end(client, run_id, status)
+        if new and key and not artifact_routes.only_routes():  # by which nothing can be deleted
+            run_id = runs.settle(client, lambda: _finished(_same(client, experiment_id, key)), run_id)
     return run_id
 
 
@@ -166,7 +173,17 @@ def address(run_id: str) -> str | None:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}/artifacts?workflowType=machine_learning"
 
 
-def _same(client: MlflowClient, experiment_id: str, key: str | None) -> Run | None:
-    """The run that holds the same report, if there is one."""
-    found = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'") if key else []
-    return next((run for run in found if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), None)
+def _same(client: MlflowClient, experiment_id: str, key: str | None) -> list[Run]:
+    """The runs that hold the same report; there is one, unless several were made at the same time."""
+    several = store.search(client, [experiment_id], f"tags.`{schema.TAG_REPORT}` = '{key}'") if key else []
+    return sorted((run for run in several if run.data.tags.get(schema.TAG_KIND) == schema.KIND_REPORT), key=runs.age)
+
+
+def _finished(several: Sequence[Run]) -> list[Run]:
+    return [run for run in several if run.info.status == "FINISHED"]
+
+
+def _alone(experiment_id: str, key: str | None) -> AbstractContextManager[None]:
+    """One process of this machine at a time writes the report."""
+    what = f"report {mlflow.get_tracking_uri()} {experiment_id} {key}"
+    return alone(what, _PATIENCE) if key else nullcontext()
