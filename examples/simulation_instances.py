@@ -88,12 +88,17 @@ IGNORED = ["f1", "micro_f1", "macro_f1"]
 
 
 def labelled(rng: Generator, n_instances: int, n_labels: int, size: int) -> tuple[Array, Array, Array]:
-    """Truth, scores, and to which cluster of `size` instances each belongs, which shares labels and difficulty."""
+    """Truth, scores, and to which cluster of `size` instances each belongs."""
     of = np.arange(n_instances) // size
+    return *alike_in_clusters(rng, of, n_labels), of
+
+
+def alike_in_clusters(rng: Generator, of: Array, n_labels: int) -> tuple[Array, Array]:
+    """Truth and scores; the instances of a cluster share labels and difficulty."""
     easy, taste = rng.gamma(2.0, 0.5, of[-1] + 1)[of, None], rng.normal(size=(of[-1] + 1, n_labels))[of]
     liking = 0.6 * taste + 0.8 * rng.normal(size=taste.shape)
     truth = liking > np.linspace(0.0, 1.4, n_labels)
-    return truth, special.expit(2.0 * truth - 1 + rng.normal(size=truth.shape) / easy), of
+    return truth, special.expit(2.0 * truth - 1 + rng.normal(size=truth.shape) / easy)
 
 
 def run_intervals(rng: Generator, n: int) -> Table:
@@ -119,6 +124,46 @@ def run_intervals(rng: Generator, n: int) -> Table:
                     low, high = table.loc[m, ["ci_low", "ci_high"]]
                     if low <= high:
                         found.add(name.format(m), data, not low <= true[m] <= high)
+    return found
+
+
+#: Sizes of clusters that are few, or of which one is as large as all others together.
+UNEQUAL = {"50 + 10 x 5": [50, *[5] * 10], "100 + 20 x 5": [100, *[5] * 20], "12 x 8": [8] * 12}
+ROBUST = "difference, cluster-robust errors and t"
+
+
+def few_clusters(rng: Generator, n: int) -> Table:
+    """Intervals where clusters are few or of unequal size: of a difference of two methods, and of one run's measures."""
+    found = Table(
+        "Intervals with few or unequal clusters",
+        "How often intervals at 95% miss the truth where the clusters are one of 50 instances and ten of 5, and so on. Half of "
+        "the variance of a difference is the cluster's; measures of one run as above, with six labels.",
+        {
+            ROBUST: "what is usual, beside the interval that is told: the differences that the sign changes do not reject",
+            "50 + 10 x 5, skewed":
+            "exponential values: sign changes take for granted that differences are symmetric, and a doubt is told",
+        },
+    )  # fmt: skip
+    measures = ["f1", "subset_accuracy", "hamming_loss", "micro_f1", "ranking_loss"]
+    many = np.arange(200_000 if n > 99 else 2_000) // 5
+    true = evaluate(*alike_in_clusters(rng, many, 6)).measures
+    for data in (*UNEQUAL, "50 + 10 x 5, skewed"):
+        sizes = np.array(UNEQUAL[data.removesuffix(", skewed")])
+        of = np.repeat(np.arange(len(sizes)), sizes)
+        for _ in range(n):
+            parts = [noise(rng, "skewed" if "skewed" in data else "normal", size, 1)[:, 0] for size in (len(sizes), len(of))]
+            d = parts[0][of] + parts[1]
+            methods = {"a": pd.DataFrame({"f1": d}), "b": pd.DataFrame({"f1": np.zeros(len(d))})}
+            tests = instance_tests(methods, ["f1"], clusters=of, n_resamples=999, seed=int(rng.integers(2**31)))
+            found.add("difference, as it is told", data, not tests.table["low"].item() <= 0 <= tests.table["high"].item())
+            sums = np.bincount(of, d - d.mean())
+            error = np.sqrt(sums @ sums * len(sizes) / (len(sizes) - 1)) / len(d)
+            found.add(ROBUST, data, abs(d.mean()) > special.stdtrit(len(sizes) - 1, 0.975) * error)
+            if "skewed" in data:
+                continue
+            table = measure_intervals(evaluate(*alike_in_clusters(rng, of, 6)), clusters=of).table
+            for m in measures:
+                found.add(f"{m} of one run", data, not table.loc[m, "ci_low"] <= true[m] <= table.loc[m, "ci_high"])
     return found
 
 

@@ -15,7 +15,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Repetitions that show what is asserted in seconds; the others run to see that they do.
 SIZES = {"over_datasets": 40, "verdicts": 12, "over_folds": 20, "over_more_folds": 12, "over_instances": 20,
          "intervals": 60, "bayesian": 40,
-         "over_several_datasets": 2, "unstable": 8, "next_dataset": 2, "over_clusters": 6, "over_repeats": 8, "along_profiles": 4}
+         "over_several_datasets": 2, "unstable": 8, "next_dataset": 2, "over_clusters": 6, "over_repeats": 8, "along_profiles": 4,
+         "few_clusters": 10}
 
 pytestmark = pytest.mark.thorough
 
