@@ -83,12 +83,54 @@ def test_logs_of_other_tools_are_imported_and_compared(db):
     assert found["table"][0]["mean_difference"] == pytest.approx(1 / 2 - 2 / 3)
 
 
+def test_grades_reach_the_metrics_of_imported_logs(db):
+    for name in ("p2", "p3"):
+        said = run("import", str(LOGS / f"graded_{name}.eval"), "-n", "logs")
+        assert "pair is left out" in said and "quality is left out, for 'poor', 'good'" in said
+    assert "0 runs created, 0 updated, 1 unchanged" in run("import", str(LOGS / "graded_p3.eval"), "-n", "logs")
+    args = ["compare", "--over", "instances", "-n", "logs", "-q", "--draws", "99", "--output", "json"]
+    directions = ["--max", "quality", "--max", "parts/length"]
+    found = json.loads(run(*args, *directions, "--grades", "quality=poor,fair,good", "--cluster", "passage"))
+    rows = {row["measure"]: row for row in found["datasets"]["graded"]["table"]}
+    assert rows["quality"]["mean_difference"] == pytest.approx(7 / 6 - 8 / 6)
+    doubts = " ".join(found["doubts"])
+    assert "pair is left out" in doubts and "parts/grade is left out" in doubts and "quality is" not in doubts
+    assert found["datasets"]["graded"]["n_clusters"] == 4 and "1 of 6 instances name no cluster" in doubts
+
+
+def test_columns_of_text_describe_the_instances_and_group_them(db):
+    frame = wide("qa.csv").rename(columns={"cluster": "passage"})
+    frame["passage"] = [f"p{k}" if k else "" for k in frame["passage"]]
+    frame["passes"] = np.where(frame["exact"] == 1, "Yes", "no")
+    frame["page"] = [k // 6 for k in range(30)] * 2
+    frame.to_csv("qa.csv", index=False)
+    said = run("import", "qa.csv", "-n", "answers")
+    assert "passage holds text, and is no measure: --cluster passage puts instances together by it" in said
+    args = ["compare", "--over", "instances", "-n", "answers", "--max", "score", "--draws", "99", "--output", "json"]
+    found = json.loads(run(*args, "-m", "exact", "-m", "passes", "--cluster", "passage"))["datasets"]["qa"]
+    exact, passes = found["table"]
+    assert found["n_clusters"] == 10 and exact["wins"] == passes["wins"] and exact["low"] == passes["low"]
+    assert "5 of 30 instances name no cluster" in " ".join(found["warnings"])
+    paged = json.loads(run(*args, "--cluster", "page"))
+    assert paged["datasets"]["qa"]["n_clusters"] == 5 and paged["datasets"]["qa"]["measures"] == ["exact", "score", "passes"]
+    assert "page says which instances belong together" in " ".join(paged["doubts"])
+    long = frame.drop(columns=["passes", "page"]).melt(["method", "dataset", "instance", "passage", "asked"], var_name="measure")
+    long.to_csv("long.csv", index=False)
+    assert read_instance_results("long.csv")["a", "qa"].about["passage"].nunique() == 6
+    long.rename(columns={"passage": "cluster"}).assign(cluster=lambda t: t["measure"]).to_csv("long.csv", index=False)
+    with pytest.raises(ImportFileError, match="instances 0, 1, .* are in several clusters"):
+        read_instance_results("long.csv")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("method,instance,f1\na,1,0.5\n", "no column 'dataset'"),
         ("method,dataset,instance\na,d,1\n", "no column of a measure"),
         ("method,dataset,instance,f1\na,d,1,high\na,d,2,inf\n", "line 2, column 'f1': 'high' is no finite number .and 1 more"),
+        ("method,dataset,instance,f1\na,d,1,high\n", "line 2, column 'f1': 'high' is no finite number. Leave"),
+        ("method,dataset,instance,s\na,d,1,\"0,5\"\n", "column 's': '0,5' is no .*; call the column cluster if it is no measure"),
+        ("method,dataset,instance,passage\na,d,1,p1\n", "no column of a measure .'passage' holds text"),
         ("method,dataset,instance,f1\na,d,,0.5\n", "line 2, column 'instance': is empty"),
         ("method,dataset,instance,f 1\na,d,1,0.5\n", "measure 'f 1'"),
     ],

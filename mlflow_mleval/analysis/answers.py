@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
 from mlflow_mleval.errors import IncomparableRunsError, MissingResultsError
-from mlflow_mleval.naming import count, some
+from mlflow_mleval.naming import count, quoted, some
 
 #: The share of questions that may be absent somewhere with no more than a doubt.
 MOST_LOST = 0.05
+#: What a scorer says of an answer that passes, and of one that does not.
+PASS = {True: 1.0, False: 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Answers:
         Measures of pass or fail.
     notes : tuple of str
         What was not read, and why.
+    words : tuple of str
+        Measures that are no numbers: their words stand in `about` until `graded` is told their order.
     """
 
     values: pd.DataFrame
@@ -46,6 +50,7 @@ class Answers:
     scorers: Mapping[str, str] = field(default_factory=dict)
     passing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,39 @@ def aligned(answers: Mapping[str, Answers], *, shared: bool = False) -> Aligned:
     return Aligned(tables, kept, measures, passing, tuple(dict.fromkeys(notes)))
 
 
+def unclear(measure: str, words: Sequence[object]) -> str:
+    """What to tell of a measure whose values are words that nobody ordered."""
+    return (
+        f"{measure} is left out, for {some(map(quoted, words), 5)} are no numbers: declare its grades from worst to best, as in "
+        f"{measure}={','.join(map(str, words[:3]))}."
+    )
+
+
+def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
+    """The answers with a number for each word of the measures whose grades are declared; a note names the other measures.
+
+    >>> about = pd.DataFrame({"quality": ["poor", "good"]}, index=["q1", "q2"])
+    >>> found = Answers(pd.DataFrame(index=about.index), about, words=("quality",))
+    >>> graded(found, {"quality": ["poor", "fair", "good"]}).values["quality"].tolist()
+    [0.0, 2.0]
+    >>> graded(found, {}).notes
+    ("quality is left out, for 'poor', 'good' are no numbers: declare its grades from worst to best, as in quality=poor,good.",)
+    """
+    values, notes, passing = answers.values.copy(), [*answers.notes], answers.passing
+    for measure in dict.fromkeys([*grades, *answers.words]):
+        if measure not in answers.about:
+            continue
+        cells = answers.about[measure].fillna("").astype(str)
+        order = {word: float(place) for place, word in enumerate(grades.get(measure, ()))}
+        if strange := [word for word in cells.unique() if word.strip() and word not in order]:
+            notes.append(unclear(measure, strange))
+            values = values.drop(columns=measure, errors="ignore")
+            continue
+        values[measure] = cells.map(order)
+        passing = tuple(m for m in passing if m != measure)
+    return replace(answers, values=values, notes=tuple(notes), passing=passing, words=())
+
+
 def _union(indexes: object) -> pd.Index:
     first, *others = indexes
     for other in others:
@@ -155,7 +193,7 @@ def _only(answers: Answers, keys: pd.Index, measures: list[str]) -> Answers:
     rows = answers.values.index.isin(keys)
     return Answers(
         answers.values.loc[rows, measures], answers.about.loc[rows], answers.digest, answers.counted, answers.scorers,
-        answers.passing, answers.notes,
+        answers.passing, answers.notes, answers.words,
     )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def import_(file: str, experiment_name: str | None, conventions: str, quiet: boo
 
         with progress("importing", quiet) as step:
             done = import_answers(file, experiment_name=experiment_name or Path(file).stem, progress=step)
-        click.echo(terminal(done.summary()))
+        click.echo("\n".join(map(terminal, in_flags(done.summary()).splitlines())))
         return
     click.echo(_import(Path(file), experiment_name or Path(file).stem, conventions, quiet))
 

@@ -8,7 +8,6 @@ import json
 import math
 import struct
 import zipfile
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from mlflow_mleval.analysis.answers import Answers
+from mlflow_mleval.analysis.answers import PASS, Answers
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.reading import unreadable
-from mlflow_mleval.naming import quoted
+from mlflow_mleval.naming import measure_name_problem, quoted
 
 #: Bytes of one file within a log, or of one line, once it is unpacked.
 LARGEST = 200_000_000
@@ -28,6 +27,9 @@ LARGEST = 200_000_000
 _ASKED = 200
 #: What Inspect's scorers say in place of numbers: correct, incorrect, partial, no answer.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+#: What a line of lm-evaluation-harness holds beside its metrics.
+_LINE = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",
+         "target_hash"}  # fmt: skip
 #: How a zip file says that a member is packed with zstandard, and the fixed part of what precedes it.
 _ZSTANDARD, _HEAD = 93, struct.Struct("<26xHH")
 
@@ -42,7 +44,7 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
     """The method, the data set and the answers of one log.
 
     The method is the model; lm-evaluation-harness names it by the folder. Epochs of Inspect are further answers to the same
-    question.
+    question. A metric whose values are lists is left out with a note; one of words waits for its grades, see `Answers.words`.
 
     Raises
     ------
@@ -59,18 +61,19 @@ def read_answer_log(path: str | Path) -> tuple[str, str, Answers]:
         raise ImportFileError(f"{path.name} is no log of answers that can be read: {type(error).__name__}: {reason}.") from error
     if not found:
         raise ImportFileError(f"{path.name} holds no scored answer. Log the samples, too.")
-    return method, dataset, _table(found)
+    return method, dataset, _table(path, found)
 
 
 def _harness(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    """Lines of lm-evaluation-harness; each names its metrics."""
+    """Lines of lm-evaluation-harness; each names its metrics, or in older logs holds them beside what all lines hold."""
     found = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
                 continue
             sample = json.loads(line)
-            scores = {m: _number(sample[m]) for m in sample["metrics"]}
+            names = sample["metrics"] if "metrics" in sample else [name for name in sample if name not in _LINE]
+            scores = _flat({m: sample[m] for m in names})
             key = str(sample.get("doc_hash") or sample["doc_id"])[:16]
             plain = {k: v for k, v in sample["doc"].items() if isinstance(v, str | int | float)}
             filtered = sample.get("filter", "none")
@@ -87,11 +90,7 @@ def _inspect(path: Path) -> tuple[str, str, list[dict[str, Any]]]:
         raise ValueError(f"its status is {head.get('status')!r}, not 'success'")
     found = []
     for sample in samples:
-        scores = {}
-        for name, score in (sample.get("scores") or {}).items():
-            value = score["value"]
-            parts = {f"{name}/{part}": v for part, v in value.items()} if isinstance(value, dict) else {name: value}
-            scores |= {measure: _number(v) for measure, v in parts.items()}
+        scores = _flat({name: score.get("value") for name, score in (sample.get("scores") or {}).items()})
         about = {k: v for k, v in (sample.get("metadata") or {}).items() if isinstance(v, str | int | float)}
         found.append({"key": str(sample["id"]), "scores": scores, "about": about, "asked": _asked(sample["input"])})
     return str(head["eval"]["model"]), str(head["eval"]["task"]), found
@@ -132,28 +131,65 @@ def _member(path: Path, name: str) -> dict[str, Any]:
     return json.loads(pa.decompress(packed, decompressed_size=info.file_size, codec="zstd", asbytes=True))
 
 
-def _table(found: Sequence[Mapping[str, Any]]) -> Answers:
+def _flat(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by measure; the parts of a mapping are measures of their own."""
+    parts = {name: value if isinstance(value, dict) else {"": value} for name, value in scores.items()}
+    return {f"{name}/{part}" if part else name: value for name, of in parts.items() for part, value in of.items()}
+
+
+def _table(path: Path, found: Sequence[Mapping[str, Any]]) -> Answers:
     index = pd.Index([row["key"] for row in found], name="instance", dtype=object)
-    values = pd.DataFrame([row["scores"] for row in found], index=index, dtype=float)
-    kinds: dict[str, set[float]] = defaultdict(set)
-    for measure in values:
-        kinds[measure] = set(values[measure].dropna())
     rows = [{**row["about"], "link": "", "asked": row["asked"]} for row in found]
     about = pd.DataFrame(rows, index=index, dtype=object)  # whole numbers stay whole where some row has none
+    values, words, notes = {}, [], []
+    for measure in dict.fromkeys(name for row in found for name in row["scores"]):
+        cells = [row["scores"].get(measure) for row in found]
+        if problem := _problem(measure, cells):
+            notes.append(f"{measure} is left out: {problem}.")
+            continue
+        if any(isinstance(value, str) for value in cells):
+            about[measure] = ["" if value is None else str(value) for value in cells]
+        numbers = [_number(value) for value in cells]
+        if None in numbers:
+            words.append(measure)
+        else:
+            values[measure] = numbers
+    if not values and not words:
+        raise ImportFileError(f"{path.name} holds no metric of numbers or words. {' '.join(notes)}")
     digest = hashlib.sha256("\n".join(sorted(set(index))).encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return Answers(values, about, digest, None, {}, tuple(m for m in values if kinds[m] and kinds[m] <= {0.0, 1.0}))
+    table = pd.DataFrame(values, index=index, dtype=float)
+    passing = tuple(m for m in table if table[m].notna().any() and table[m].dropna().isin([0.0, 1.0]).all())
+    return Answers(table, about, digest, passing=passing, notes=tuple(notes), words=tuple(words))
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, str):
-        if value in GRADES:
-            return GRADES[value]
-        value = float(value)
-    if isinstance(value, bool | int | float):
-        return float(value) if math.isfinite(value) else np.nan
+def _problem(measure: str, cells: Sequence[Any]) -> str | None:
+    """Why the values are no measure of single answers, even if words are given an order; None where they are."""
+    if problem := measure_name_problem(measure):
+        return problem
+    kinds = {list: "lists", dict: "mappings"}
+    broken = [value for value in cells if type(value) in kinds]
+    if broken:
+        shown = json.dumps(broken[0], ensure_ascii=False, default=str)
+        return f"its values are {kinds[type(broken[0])]}, such as {quoted(shown)}"
+    return None
+
+
+def _number(value: Any) -> float | None:
+    """The number that a score stands for, NaN where there is none; None where it is a word without an order."""
     if value is None:
         return np.nan
-    raise ValueError(f"{quoted(value)} is no number")
+    if isinstance(value, str):
+        if (known := GRADES.get(value, PASS.get(value.strip().lower()))) is not None:
+            return known
+        if not value.strip():
+            return np.nan
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    except OverflowError:  # a whole number of hundreds of digits
+        return np.nan
+    return number if math.isfinite(number) else np.nan
 
 
 def _asked(asked: Any) -> str:

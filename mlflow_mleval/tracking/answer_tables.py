@@ -12,11 +12,11 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from mlflow_mleval.analysis.answers import Answers
+from mlflow_mleval.analysis.answers import PASS, Answers
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking.bounds import MAX_CELLS
 from mlflow_mleval.tracking.fold_sources import artifact
-from mlflow_mleval.tracking.traces import PASS, counted, digest, number, shown
+from mlflow_mleval.tracking.traces import counted, digest, number, shown
 
 #: What `mlflow.models.evaluate` writes, and how it marks the columns that hold scores.
 EVALUATED, _SCORE = "eval_results_table.json", "/score"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from mlflow_mleval.analysis.answers import Answers
-from mlflow_mleval.files.instance_results import INSTANCE, read_instance_results
+from mlflow_mleval.analysis.answers import Answers, graded
+from mlflow_mleval.files.answer_logs import is_answer_log
+from mlflow_mleval.files.instance_results import ABOUT, INSTANCE, read_instance_results
 from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.tracking.bounds import MAX_CELLS, bounded_json, decoded
 from mlflow_mleval.tracking.fold_sources import artifact
@@ -52,7 +53,7 @@ def import_answers(
     client = store.connect(create=True)
     experiment_id = store.ensure_experiment(client, experiment_name)
     known = {run.data.tags[schema.TAG_ANSWERS]: run for run in store.having(client, [experiment_id], schema.TAG_ANSWERS)}
-    counts = dict.fromkeys(("created", "unchanged"), 0)
+    counts, notes = dict.fromkeys(("created", "unchanged"), 0), _notes(path, found)
     for done, ((method, dataset), answers) in enumerate(found.items(), 1):
         table = _packed(answers)
         digest = hashlib.sha256("\0".join((method, dataset)).encode("utf-8", "surrogatepass") + table).hexdigest()
@@ -68,7 +69,20 @@ def import_answers(
             runs.write(payload, **into)
             counts["created"] += 1
         progress(done, len(found))
-    return ImportReport(experiment_id, experiment_name, **counts)
+    return ImportReport(experiment_id, experiment_name, **counts, warnings=notes)
+
+
+def _notes(path: str | Path, found: Mapping[tuple[str, str], Answers]) -> tuple[str, ...]:
+    """What was not read as a measure, and what it is good for."""
+    notes = [note for answers in found.values() for note in graded(answers, {}).notes]
+    if not is_answer_log(path):
+        texts = {c for answers in found.values() for c in answers.about if c not in ABOUT}
+        notes += [
+            f"{column} holds text, and is no measure: `cluster={column}` puts instances together by it, and "
+            f"`grades={column}=WORST,…,BEST` makes it a measure."
+            for column in sorted(texts)
+        ]
+    return tuple(dict.fromkeys(notes))
 
 
 def holds_imported(run: Run) -> bool:
@@ -102,6 +116,7 @@ def _packed(answers: Answers) -> bytes:
     frame = pd.concat([answers.values.add_prefix("value:"), about.add_prefix("about:")], axis=1)
     table = pa.Table.from_pandas(frame.reset_index(names=INSTANCE), preserve_index=False)
     meta = {"digest": answers.digest, "counted": answers.counted, "passing": list(answers.passing)}
+    meta |= {key: list(texts) for key, texts in (("notes", answers.notes), ("words", answers.words)) if texts}
     buffer = io.BytesIO()
     pq.write_table(table.replace_schema_metadata({_META: json.dumps(meta)}), buffer)
     return buffer.getvalue()
@@ -124,7 +139,8 @@ def _unpacked(path: Path) -> Answers:
     if np.isinf(values.to_numpy()).any() or not {"link", "asked"} <= set(parts["about"]):
         raise ValueError("it holds an infinite number, or does not say what was asked")
     counted = meta.get("counted")
+    texts = {key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else () for key in ("notes", "words")}
     return Answers(
         values, parts["about"], str(meta.get("digest", "")), counted if type(counted) is int else None,
-        passing=tuple(m for m in values if m in (meta.get("passing") or ())),
+        passing=tuple(m for m in values if m in (meta.get("passing") or ())), **texts,
     )  # fmt: skip

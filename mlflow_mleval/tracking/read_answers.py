@@ -10,7 +10,7 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from mlflow_mleval.analysis.answers import Aligned, Answers, aligned
+from mlflow_mleval.analysis.answers import Aligned, Answers, aligned, graded
 from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import schema, store
@@ -171,7 +171,7 @@ class _Reader:
         for key, run in alone.items():
             try:
                 if holds_imported(run):
-                    parts[key] = read_imported(self.client, run)
+                    parts[key] = graded(read_imported(self.client, run), self.grades)
                 else:
                     parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most)
             except ValueError as error:

@@ -15,8 +15,8 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Assessment, Run, Trace
 
-from mlflow_mleval.analysis.answers import Answers
-from mlflow_mleval.naming import quoted, some
+from mlflow_mleval.analysis.answers import PASS, Answers, unclear
+from mlflow_mleval.naming import some
 from mlflow_mleval.tracking.bounds import bounded_json
 
 #: Traces that one request brings.
@@ -25,8 +25,6 @@ PAGE = 500
 INPUTS, OUTPUTS = "inputs", "outputs"
 #: MLflow cuts the inputs in a trace's metadata here.
 CUT = 250
-#: What a scorer says of an answer that passes, and of one that does not.
-PASS = {True: 1.0, False: 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 #: Characters of a question that a table shows.
 _ASKED = 200
 
@@ -59,7 +57,7 @@ def read_traces(
         The run has no trace with assessments, or more than `most`, or one that does not tell `instance_by`.
     """
     rows, versions, notes = [], defaultdict(set), []
-    unclear: dict[str, Counter[str]] = defaultdict(Counter)
+    words: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
     asked = asked_of(run)
     for trace, (inputs,) in traces_of(client, run, (INPUTS,), most):
@@ -81,7 +79,7 @@ def read_traces(
                 measure = f"{name}/{part}" if part else name
                 size, passes = number(single, (grades or {}).get(measure))
                 if size is None:
-                    unclear[measure][str(single)] += 1
+                    words[measure][str(single)] += 1
                     continue
                 row[measure].append(size)
                 passing[measure] = passing.get(measure, True) and passes
@@ -95,12 +93,9 @@ def read_traces(
     values = pd.DataFrame([*rows], index=index, dtype=float)
     if values.empty:
         raise ValueError("none of its traces has an assessment by a scorer")
-    for measure, found in unclear.items():
+    for measure, found in words.items():
         values = values.drop(columns=measure, errors="ignore")
-        notes.append(
-            f"{measure} is left out, for {some(map(quoted, found), 5)} are no numbers: declare its grades from worst to best, "
-            f"as in {measure}={','.join(list(found)[:3])}."
-        )
+        notes.append(unclear(measure, [*found]))
     return Answers(
         values, pd.DataFrame([*about], index=index), digest(run), counted(run),
         {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
