@@ -44,6 +44,8 @@ _USER = re.compile(r"(?:[\w.+-]|%40)+")
 _LONG, _WORD = 16, re.compile(r"[A-Za-z._-]+")
 #: Shorter parts of a password are parts of words, too.
 _SHORT = 4
+#: What a decoder shows of bytes in another encoding.
+_UNREADABLE = "\ufffd"
 _ENTITIES = codepoint2name | {ord("'"): "apos"}
 #: What may be data: short, or words between signs, with digits at their ends only.
 _MIXED = 7
@@ -205,6 +207,8 @@ def _spelled(character: str) -> str:
     patterns = [*map(re.escape, sorted(set(ways), key=len, reverse=True))]
     if character.isspace():
         patterns += [r"\s+", r"\+"]
+    if not character.isascii() and character != _UNREADABLE:
+        patterns += [r"\?", f"(?:{_spelled(_UNREADABLE)})+"]
     # What is quoted again has up to three backslashes before its own.
     return rf"\\{{0,3}}(?i:{'|'.join(patterns)})"
 

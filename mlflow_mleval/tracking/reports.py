@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from mlflow_mleval import naming
@@ -131,8 +130,7 @@ def log_report(
     except ValueError as error:
         raise ValueError(f"`files` must have paths below a folder, but {error}.") from None
     note = summary if len(summary) <= naming.MAX_TAG else summary[: naming.MAX_TAG - len(_CUT)] + _CUT
-    all_tags = {key: store.without_passwords(value) for key, value in resolve_tags().items()}
-    all_tags |= dict(tags or {})
+    all_tags = store.context_tags() | dict(tags or {})
     all_tags |= {schema.TAG_KIND: schema.KIND_REPORT, schema.TAG_SCHEMA: str(schema.SCHEMA_VERSION)}
     client, key = store.connect(), all_tags.get(schema.TAG_REPORT)
     with _alone(experiment_id, key), runs.quiet(), store.store_errors("write to"), tempfile.TemporaryDirectory() as folder:

@@ -23,7 +23,6 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_LOGGED_ARTIFACTS, MLFLOW_RUN_NOTE
 
 from mlflow_mleval.errors import StoreError
@@ -398,8 +397,8 @@ def _create(client: MlflowClient, payload: Payload, experiment_name: str | None)
     now = int(time.time() * 1000)
     own = payload.identity() | {schema.TAG_OWN_RUN: "true", schema.TAG_UPDATED: str(now)}
     with store.quick(), store.store_errors("write to"):  # often the first request
-        context = {key: store.without_passwords(value) for key, value in resolve_tags().items()}
-        return create(client, experiment_id, schema.run_name(payload.method, payload.dataset), context | own, now)
+        tags = store.context_tags() | own
+        return create(client, experiment_id, schema.run_name(payload.method, payload.dataset), tags, now)
 
 
 def _existing(client: MlflowClient, run_id: str) -> Run:

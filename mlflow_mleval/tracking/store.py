@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 from mlflow.exceptions import MlflowException
 from mlflow.store.db.db_types import DATABASE_ENGINES
+from mlflow.tracking.context.registry import resolve_tags
 
 from mlflow_mleval import redaction
 from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
@@ -228,8 +229,25 @@ def redacted(text: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """What somebody typed, or MLflow says of where a run comes from, fit to be stored."""
+    """What somebody typed, such as a filter, fit to be stored."""
     return redaction.without_passwords(text, mlflow.get_tracking_uri())
+
+
+def context_tags() -> dict[str, str]:
+    """What MLflow knows of where a run comes from, fit to be stored."""
+
+    def hide(record: logging.LogRecord) -> bool:
+        record.msg, record.args = redacted(record.getMessage()), ()
+        return True
+
+    # It logs what went wrong, which may be how it read the file of credentials.
+    logger = logging.getLogger(resolve_tags.__module__)
+    logger.addFilter(hide)
+    try:
+        tags = resolve_tags()
+    finally:
+        logger.removeFilter(hide)
+    return {key: without_passwords(value) for key, value in tags.items()}
 
 
 @contextmanager

@@ -48,6 +48,15 @@ def clean(text: str) -> None:
     assert not found, text[max(0, found.start() - 200) : found.end() + 200]
 
 
+def write_inputs() -> None:
+    """What the commands read, into the working folder."""
+    given = {"results.csv": "dataset,method,measure,value\n" + "".join(
+        f"d{d},m{m},{name},{(d * 3 + m) / 20}\n" for d in range(6) for m in range(3) for name in ("f1", "recall")),
+        "predictions.csv": "true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n"}  # fmt: skip
+    for name, text in given.items():
+        Path(name).write_text(text)
+
+
 def test_there_are_fifty_uris_and_eight_commands():
     assert len(set(URIS)) == 50 and len(COMMANDS) == 8
     assert all(CORE in uri for uri in URIS)
@@ -58,11 +67,7 @@ def test_no_command_shows_or_stores_a_password(uri, db, monkeypatch, caplog, cap
     for name, value in {"TIMEOUT": "1", "MAX_RETRIES": "0", "BACKOFF_FACTOR": "0"}.items():
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    given = {"results.csv": "dataset,method,measure,value\n" + "".join(
-        f"d{d},m{m},{name},{(d * 3 + m) / 20}\n" for d in range(6) for m in range(3) for name in ("f1", "recall")),
-        "predictions.csv": "true_a,score_a,true_b,score_b\n1,0.9,0,0.4\n0,0.2,1,0.7\n"}  # fmt: skip
-    for name, text in given.items():
-        Path(name).write_text(text)
+    write_inputs()
     for command in COMMANDS:
         result = CliRunner().invoke(main, command)
         clean(result.output)
