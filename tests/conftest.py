@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,11 @@ def fixed_seeds() -> None:
 def empty_store(tmp_path_factory) -> Path:
     """A database file with MLflow's tables; made once, because that takes seconds."""
     from mlflow import MlflowClient
+    from mlflow.store.db import utils
 
+    # MLflow loads all its migrations, to know the newest, for each store: it is the same for all
+    if hasattr(utils, "_get_latest_schema_revision"):
+        utils._get_latest_schema_revision = cache(utils._get_latest_schema_revision)
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     MlflowClient(f"sqlite:///{path}").search_experiments()
     return path

@@ -148,7 +148,8 @@ main(["evaluate", large, *args, "large"])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the size of a process as Linux tells it")
-@pytest.mark.parametrize("suffix", ["csv", *(pytest.param(s, marks=pytest.mark.thorough) for s in ("npz", "parquet"))])
+@pytest.mark.thorough
+@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
 def test_a_file_larger_than_the_memory_there_is(client, tmp_path, suffix):
     y, s, _ = made(20_000, 20)
     head = ",".join([f"true_{i}" for i in range(20)] + [f"score_{i}" for i in range(20)])

@@ -26,7 +26,7 @@ X, Y = make_multilabel_classification(120, 8, n_classes=4, random_state=1)
 FOREST = RandomForestClassifier(7, random_state=0)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("cv", [4, KFold(3, shuffle=True, random_state=5)], ids=["int", "shuffled"])
 def test_the_same_numbers_as_scikit_learn(cv, n_jobs):
     ev = mleval.cross_validate(FOREST, X, Y, cv=cv, n_jobs=n_jobs, log=False)

@@ -50,7 +50,10 @@ def scaled(fusion, measure, factor):
 CASES = [(seed, decimals, preference) for seed in range(4) for decimals in (None, 1) for preference in ("usual", "v_shape")]
 
 
-@pytest.mark.parametrize(("seed", "decimals", "preference"), CASES)
+@pytest.mark.parametrize(
+    ("seed", "decimals", "preference"),
+    [case if case[0] < 2 else pytest.param(*case, marks=pytest.mark.thorough) for case in CASES],
+)
 def test_weight_intervals_end_where_the_ranking_changes(seed, decimals, preference):
     fusion = fuse(random_study(seed, decimals=decimals), preference)
     now = fusion.ranking.mean_rank

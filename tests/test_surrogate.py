@@ -109,6 +109,7 @@ def test_a_study_that_is_there_is_not_made_again(client, capsys):
         pd.testing.assert_frame_equal(other.best, first.best)
 
 
+@pytest.mark.thorough
 def test_a_study_that_was_killed_goes_on(client, tmp_path):
     script = tmp_path / "study.py"
     script.write_text(
