@@ -83,7 +83,7 @@ def compared(
             parts["profiles"] = profiles_of(study)
         if len(study.runs) <= MOST_RUNS:
             ways = {way: choices.get(way, ()) for way in ("minimize", "maximize")}
-            chance = {"alpha": 0.05, "seed": 0, "anytime": False}
+            chance: dict[str, Any] = {"alpha": 0.05, "seed": 0, "anytime": False}
             chance = {name: choices.get(name, default) for name, default in chance.items()}
             parts["instances"] = tested_instances(study, None, say, **ways, **chance)[0]
     parts["instances"] = parts.get("instances", {}) | answers

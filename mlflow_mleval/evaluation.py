@@ -44,6 +44,7 @@ from mlflow_mleval.validation import (
     column_names,
     label_threshold,
     one_of,
+    present,
     refuse_keywords,
     same_axes,
     same_shape,
@@ -218,7 +219,7 @@ class Evaluation(Reported):
         if self.kind != ONE_LABEL:
             raise ValueError(f"`confusion` is of one label of several classes, got {self.kind}. `labels` has the counts of each.")
         names = pd.Index(self.label_names, tupleize_cols=False)
-        return pd.DataFrame(self.total.classes.confusion.toarray(), names.rename("true"), names.rename("predicted"))
+        return pd.DataFrame(present(self.total.classes).confusion.toarray(), names.rename("true"), names.rename("predicted"))
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -311,7 +312,7 @@ class Evaluation(Reported):
             raise ValueError(f"`kind` must be 'hard' here, got 'soft': {self.absent['soft_hamming_loss']}.")
         return dependence.profile_from_means(self.total.mean_errors("soft"), family, own)
 
-    def report(self, method: str = "", dataset: str = "") -> Any:
+    def report(self, method: str = "", dataset: str = "") -> Any:  # type: ignore[override]
         """The report that a run would hold, as a document: see `mlflow_mleval.reported.Reported.report`."""
         return super().report({"method": method, "dataset": dataset})
 
@@ -323,7 +324,7 @@ class Evaluation(Reported):
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` wrote."""
-        own = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items() if name != "sums"}
+        own: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in parts.items() if name != "sums"}
         return cls({part["fold"]: Sums.from_dict(part) for part in parts["sums"]}, **own)
 
 
@@ -416,14 +417,16 @@ def evaluate(
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
         score = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
-        further, identity = of_label_matrices(*sets, score, names, hierarchy, hierarchy_options, asked, zeros=True)
-        options = {"sum_part": sum_classes, "vectors": vectors, "further": further}
+        further, identity = of_label_matrices(
+            *sets, score=score, names=names, h=hierarchy, options=hierarchy_options, asked=asked, zeros=True
+        )
+        options: dict[str, Any] = {"sum_part": sum_classes, "vectors": vectors, "further": further}
         sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
         if rows is not None and isinstance(y_true, pd.Series):
             rows.index = y_true.index
         inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
         effects = None if rows is None else label_influences(sets[0], None, sets[1], None, sums.values(), one_label=True)
-        rest = {"instance_truth": truth, "asked": asked, "influences": effects}
+        rest: dict[str, Any] = {"instance_truth": truth, "asked": asked, "influences": effects}
         return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, **rest)
     if probabilities is not None:
         raise TypeError("`probabilities` is for one label of several classes, and `y_true` is a matrix. Leave it out.")
@@ -510,12 +513,12 @@ def evaluate_hierarchical(
     asked, families = requested(hierarchy_options.pop("measures", None), CLASS_SETS, True)
     if families:
         hierarchy_options["measures"] = families
-    further, identity = of_class_sets(*sets, h, hierarchy_options, asked)
+    further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
     sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
     if rows is not None and isinstance(true_sets, pd.Series):
         rows.index = true_sets.index
-    known = {"hierarchy": identity, "instances": rows, "taxonomy": h, "instance_truth": truth, "asked": asked}
+    known: dict[str, Any] = {"hierarchy": identity, "instances": rows, "taxonomy": h, "instance_truth": truth, "asked": asked}
     return Evaluation(sums, tuple(h.nodes), ("pred_sets",), **known)
 
 
@@ -565,11 +568,11 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
             sums[key] = sums[key] + part if key in sums else part
     rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
     instances = None
-    if all(table is not None for table in rows):
-        instances = pd.concat(rows, ignore_index=all(isinstance(table.index, pd.RangeIndex) for table in rows))
-    known = np.concatenate(truth) if all(part is not None for part in truth) else None
+    if len(tables := [table for table in rows if table is not None]) == len(rows):
+        instances = pd.concat(tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables))
+    known = None if any(part is None for part in truth) else np.concatenate([*map(present, truth)])
     taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    own = {} if len(evaluations) == 1 else {"split": None, "influences": None}  # folds of parts are other folds
+    own: dict[str, Any] = {} if len(evaluations) == 1 else {"split": None, "influences": None}  # folds of parts are other folds
     return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, **own)
 
 
@@ -579,7 +582,7 @@ def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
 def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
     """Folds sorted, so that the order of merging leaves no trace."""
     try:
-        return dict(sorted(sums.items(), key=lambda item: item[0]))
+        return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
     except TypeError:
         return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
 

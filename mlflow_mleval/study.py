@@ -17,7 +17,7 @@ from mlflow_mleval.reported import Reported
 Missing = Literal["error", "worst", "drop-datasets", "drop-methods"]
 #: More names than this are counted.
 MANY = 6
-MISSING: tuple[str, ...] = ("error", "worst", "drop-datasets", "drop-methods")
+MISSING: tuple[Missing, ...] = ("error", "worst", "drop-datasets", "drop-methods")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mlflow_mleval.naming import did_you_mean, some
+
+Name = TypeVar("Name", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def present(value: Value | None) -> Value:
+    """The value of something optional where the caller knows that it is there."""
+    assert value is not None
+    return value
 
 
 def one_of(value: str, name: str, allowed: Iterable[str]) -> str:
@@ -162,7 +171,7 @@ def _same_names(mine: pd.Index | None, theirs: pd.Index | None, axis: str, name:
         )
 
 
-def unique_names(names: Iterable[Hashable], name: str, count: int, what: str) -> tuple[Hashable, ...]:
+def unique_names(names: Iterable[Name], name: str, count: int, what: str) -> tuple[Name, ...]:
     """The names as a tuple, if they are as many as there should be and differ; else a ValueError."""
     found = tuple(v.item() if isinstance(v, np.generic) else v for v in names)
     if len(found) != count:

@@ -5,9 +5,10 @@ Miller (2024), "Adding error bars to evals", for questions and samples as two so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -115,8 +116,10 @@ def compare_answers(
     if cluster in found.measures:
         found = _without(found, cluster)
     better = answer_directions(found, minimize, maximize)
-    options = {"n_resamples": n_resamples, "seed": seed}
-    sides = {way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")}
+    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed}
+    sides: dict[str, Any] = {
+        way: [m for m in found.measures if better[m] == way[:3]] for way in ("minimize", "maximize")
+    }
     tests = instance_tests(found.tables, found.measures, clusters=groups, alpha=alpha, **sides, **options)
     ranking = None
     if all(table[found.measures].notna().any().all() for table in found.tables.values()):
@@ -200,7 +203,7 @@ class AnswerRanking:
     n_units: int
     unit: str = "instances"
 
-    def verdict(self, named: object = str) -> str:
+    def verdict(self, named: Callable[[Any], str] = str) -> str:
         """The leader, and in how many resamples it leads."""
         leader = self.table.iloc[0]
         first = self.table.index[self.table["rank"] == leader["rank"]]
@@ -266,12 +269,12 @@ def answer_ranking(
         places = tied_places(-phi)
         best.append(places[0])
         worst.append(places[1])
-    best, worst = np.concatenate(best), np.concatenate(worst)
+    highest, lowest = np.concatenate(best), np.concatenate(worst)
     table = pd.DataFrame({
         "rank": flows["rank"].reindex(methods), "phi": flows["phi"].reindex(methods),
-        "low": np.floor(np.quantile(best, 0.025, axis=0)).astype(int) + 1,
-        "high": np.ceil(np.quantile(worst, 0.975, axis=0)).astype(int) + 1,
-        "first_share": ((best == 0) / (worst + 1)).mean(axis=0),
+        "low": np.floor(np.quantile(highest, 0.025, axis=0)).astype(int) + 1,
+        "high": np.ceil(np.quantile(lowest, 0.975, axis=0)).astype(int) + 1,
+        "first_share": ((highest == 0) / (lowest + 1)).mean(axis=0),
     }, index=pd.Index(methods, name="method"))  # fmt: skip
     drawn_from = "instances" if clusters is None else "clusters"
     return AnswerRanking(table.sort_values("rank", kind="stable"), n_resamples, seed, n_units, drawn_from)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -182,7 +182,7 @@ def graded(answers: Answers, grades: Mapping[str, Sequence[str]]) -> Answers:
     return replace(answers, values=values, notes=tuple(notes), passing=passing, words=())
 
 
-def _union(indexes: object) -> pd.Index:
+def _union(indexes: Iterable[pd.Index]) -> pd.Index:
     first, *others = indexes
     for other in others:
         first = first.union(other)

@@ -144,7 +144,7 @@ def bayesian_signed_rank(
     found[2] = difference.mean(axis=1)
     few = [f"{n} datasets hardly outweigh the prior."] * (n < FEW)
     return BayesResult(
-        _table(frame, a, b, *found, credible_level), "signed-rank", rope, credible_level, frame.columns.tolist(),
+        _table(frame, a, b, *found, credible_level=credible_level), "signed-rank", rope, credible_level, frame.columns.tolist(),
         n_resamples=n_resamples, seed=seed, warnings=(*few, *_about(rope)),
     )  # fmt: skip
 
@@ -190,8 +190,8 @@ def _shares_of_pair(columns: Array, z: Array, slack: float, rope: float) -> tupl
     """`_shares` of one pair in O(n log n) a draw (a column), with the largest float noise of all datasets for each."""
     order = np.argsort(z, kind="stable")
     z = z[order]
-    above, below = (np.searchsorted(z, limit - z, side) for limit, side in (
-        (2 * rope + slack, "right"), (-2 * rope - slack, "left")))  # fmt: skip
+    above = np.searchsorted(z, 2 * rope + slack - z, "right")
+    below = np.searchsorted(z, -2 * rope - slack - z, "left")
     count, step = np.zeros(2), max(1, CACHE // len(z))
     for start in range(0, columns.shape[1], step):
         weights = columns[:, start : start + step][order]

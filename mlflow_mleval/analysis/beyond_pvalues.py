@@ -126,8 +126,11 @@ def beyond_pvalues(
         absent |= dict.fromkeys(("bayes", "equivalence", "plan"), f"{len(table)} dataset: it takes at least two")
     else:
         best = table[shown]
-        level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
-        found["bayes"] = made("bayes", lambda: bayesian_signed_rank(best, rope, n_resamples=BAYES_DRAWS, seed=seed, **level))
+        credible: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
+        found["bayes"] = made(
+            "bayes",
+            lambda: bayesian_signed_rank(best, rope, n_resamples=BAYES_DRAWS, seed=seed, **credible),
+        )
         if rope:
             found["equivalence"] = made("equivalence", lambda: equivalence(best, rope, alpha=alpha, correction=correction))
         level = level_of_a_pair(flows, alpha, control, seed)
@@ -173,8 +176,8 @@ def _over_folds(
     found: FoldComparison, measure: str, table: pd.DataFrame, rope: float, alpha: float, correction: str
 ) -> FoldBeyond:
     ratio = found.protocol.headline_ratio
-    options = {"ratio": ratio, "direction": found.orderings[measure].direction}
+    options: dict[str, Any] = {"ratio": ratio, "direction": found.orderings[measure].direction}
     same = equivalence(table, rope, alpha=alpha, correction=correction, **options) if rope else None
-    level = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
+    level: dict[str, Any] = {"credible_level": 1 - alpha} if alpha <= 0.5 else {}
     planned = plan(table, over="folds", alpha=alpha, correction=correction, **options)
     return FoldBeyond(bayesian_t(table, rope, **options, **level), same, planned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from string import ascii_letters
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import pandas as pd
 MAX_CLIQUES = 1000
 
 
-def cliques(separated: pd.DataFrame) -> list[list[Hashable]]:
+def cliques(separated: pd.DataFrame) -> list[list[Any]]:
     """The maximal sets of methods of which the test separates no pair (a piece of a critical-difference diagram each).
 
     `separated` is methods x methods, symmetric (else a ValueError); its diagonal does not count. Sets and their members are in
@@ -37,7 +38,7 @@ def cliques(separated: pd.DataFrame) -> list[list[Hashable]]:
     return [separated.index[members].tolist() for members in sorted(sorted(group) for group in groups)]
 
 
-def grouped(separated: pd.DataFrame) -> tuple[list[list[Hashable]], dict[Hashable, str]]:
+def grouped(separated: pd.DataFrame) -> tuple[list[list[Any]], dict[Any, str]]:
     """The `cliques`, and the `letters` that show them; the methods of the frame are best first."""
     found = cliques(separated)
     return found, letters(found, separated.index.tolist())

@@ -203,6 +203,7 @@ class Comparison(Detailed):
             return pd.DataFrame(columns=[*columns, "pvalue_max_t", "pvalue_nemenyi", "separated", "doubts"])
         opposite = [("wins", "losses"), ("mean_low", "mean_high"), ("median_low", "median_high")]
         signed = ["mean_difference", "mean_low", "mean_high", "median_difference", "median_low", "median_high", "effect_size"]
+        assert self.pairwise is not None  # the pairs that it separates are asked for
         found = self.pairwise.table
         pairs = better_first(found, behind(found, self.order), swap=opposite, negate=signed)
         ranks = self.ranks.mean()
@@ -222,6 +223,7 @@ class Comparison(Detailed):
 
     def _doubts_of(self, pairs: pd.DataFrame) -> list[str]:
         """By row: why the verdict that the pair is separated is not to be trusted; empty where it is, or where there is none."""
+        assert self.friedman is not None and self.deciding is not None  # where there are pairs
         none = self.friedman.best_pvalue > self.options["alpha"] and len(self.order) > 2
         counted = self.deciding.test.by_mean_ranks or self.options["missing_is_failure"]
         filled = {method for _, method in self.study.filled} if counted else set()
@@ -454,7 +456,7 @@ def compare(
         there.loc[dataset, method] = False
     there |= missing_is_failure
     flows = table if on == FUSED else _v_shape(table)
-    growing = {"arrival": full.arrival, "bound": _bound(fusion, on)}
+    growing: dict[str, Any] = {"arrival": full.arrival, "bound": _bound(fusion, on)}
     tested = Tested(table.where(there), ranks, flows.where(there), alpha, correction, control, seed, **growing)
     tests = _tests_over_datasets(tested, ties, test, absent)
     said = step(tests.pop("said"))
@@ -487,7 +489,7 @@ def compare(
     along = step(None if profiles is None else _along_profiles(full, profiles, alpha, seed, over_folds or {}, absent))
     beyond = None
     if rope is not None:
-        chosen = {"rope": rope, "alpha": alpha, "correction": correction, "seed": seed, "control": control}
+        chosen: dict[str, Any] = {"rope": rope, "alpha": alpha, "correction": correction, "seed": seed, "control": control}
         beyond = beyond_pvalues(fusion, tested.table, ranks, tested.flows, by_fold, **chosen)
     progress(n, n)
     could_turn = turning(fusion, made, ranks, again, leaning(study, tested, made, missing_is_failure)) if on == FUSED else []
@@ -512,7 +514,7 @@ def _along_profiles(
     if not any(len(kept.on(dataset)) > 1 for dataset in kept.datasets):
         absent["profiles"] = "no two methods carry a loss profile on the same dataset"
         return None
-    options = {key: over_folds.get(key) for key in ("protocol", "ratio")}
+    options: dict[str, Any] = {key: over_folds.get(key) for key in ("protocol", "ratio")}
     kept = replace(kept, notes=tuple(note for note in kept.notes if note not in study.notes))  # told with the study
     return compare_profiles(kept, alpha=alpha, seed=seed, **options)
 

@@ -65,7 +65,7 @@ class Fusion:
         What was given per measure is restricted to the measures of that study.
         """
         kept = set(study.measures)
-        options = {
+        options: dict[str, Any] = {
             key: {name: x for name, x in value.items() if name in kept} or None if isinstance(value, Mapping) else value
             for key, value in self.options.items()
         }

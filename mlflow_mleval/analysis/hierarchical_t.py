@@ -72,7 +72,7 @@ class Data:
     def pairs(self, at: NDArray[Any]) -> Data:
         """Some of the pairs."""
         arrays = (self.mean, self.squares, self.n, self.rho, self.bound, self.within, self.among, self.least)
-        return Data(*(array[at] for array in arrays), self.freedom)
+        return Data(*(array[at] for array in arrays), freedom=self.freedom)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,8 @@ def hierarchical_t(
     )
     return HierarchicalT(
         probabilities, shares, found.shrunken.set_index("dataset")[["n", "mean", "shrunken", "low", "high"]],
-        *(float(row[name]) for name in ("mean_difference", "low", "high", "among", "freedom")), found.rope, credible_level,
+        float(row["mean_difference"]), float(row["low"]), float(row["high"]), float(row["among"]), float(row["freedom"]),
+        found.rope, credible_level,
         np.float64(row["rhat"]), np.float64(row["effective_sample_size"]), found.n_resamples, seed, found.warnings,
     )  # fmt: skip
 
@@ -234,7 +235,7 @@ def hierarchical_pairs(
     return {measure: found[measure] for measure in values if measure in found}
 
 
-def _rows(differences: object) -> tuple[list[Hashable], list[Array]]:
+def _rows(differences: Any) -> tuple[list[Hashable], list[Array]]:
     """Names of the datasets, and the differences on each."""
     if isinstance(differences, pd.DataFrame):
         labels, parts = list(differences.index), differences.to_numpy(dtype=float)
@@ -290,7 +291,7 @@ def _pairs(
 
 def _frozen(constant: NDArray[np.bool_], datasets: Sequence[Hashable], rope: float) -> list[str]:
     """What to tell of differences that do not vary; `constant` are pairs x datasets."""
-    where = [datasets[i] for i in np.flatnonzero(constant.any(axis=0))]
+    where = [datasets[int(i)] for i in np.flatnonzero(constant.any(axis=0))]
     within = "the rope" if rope else "the spread on the other datasets"
     return [
         f"On {some(where)} a difference is the same in every fold or repeat: it counts as known to within {within}, the rule of "
@@ -323,7 +324,7 @@ def _data(
 ) -> tuple[Data, NDArray[np.bool_]]:
     """What the sampler needs, and on which datasets the differences of which pairs do not vary."""
     n = np.array([[len(row) for row in pair] for pair in rows])
-    if short := [datasets[i] for i in np.flatnonzero((n == 1).any(axis=0))]:
+    if short := [datasets[int(i)] for i in np.flatnonzero((n == 1).any(axis=0))]:
         raise ValueError(
             f"`differences` must hold at least two differences a dataset, got one for {some(short)}. One tells nothing of the "
             "spread: leave the dataset out."

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from mlflow_mleval.validation import at_least_one, one_of, probability, unique_n
 
 Array = NDArray[np.float64]
 #: What gives a measure of every instance: a table with a column a measure, or a function that reads one column by its name.
-Source = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
+Source: TypeAlias = Mapping[str, ArrayLike] | pd.DataFrame | Callable[[str], ArrayLike]
 #: Random signs that are in memory at once.
 BLOCK = 2**21
 #: Draws that are multiplied at once, and the size of such a product: below it BLAS starts no threads, which would cost more.
@@ -485,7 +485,7 @@ def _not_rejected(
 
 
 def _permutation(
-    table: pd.DataFrame, swapped: Array, scale: Array, first: Array, second: Array
+    table: pd.DataFrame, swapped: Array, scale: Array, first: NDArray[np.intp], second: NDArray[np.intp]
 ) -> tuple[Array, Array, Array, Array]:
     """Pairs x measures: p-values of each measure; by pair, of its maximum; of the maximum over all (step-down); statistics."""
     n_pairs, n_measures = scale.shape[::-1]

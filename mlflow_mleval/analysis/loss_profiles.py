@@ -259,7 +259,7 @@ def _rows_of(
     found = {}
     for pair, value in values.items():
         given = None if folds is None else folds.get(pair)
-        n_rows = len(value) if np.ndim(value) == 2 else 0
+        n_rows = np.shape(value)[0] if np.ndim(value) == 2 else 0
         if given is not None and (len(given) != n_rows or len(set(given)) != n_rows):
             raise ValueError(f"`folds` must name the {n_rows} rows of {_named(pair)}, each once, got {list(given)!r}.")
         found[pair] = tuple(range(n_rows)) if given is None else tuple(given)

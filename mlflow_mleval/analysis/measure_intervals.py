@@ -129,6 +129,7 @@ def with_clusters(ev: Evaluation, clusters: ArrayLike) -> Evaluation:
     `clusters` has a value for each instance; a Series has their index. A ValueError says what does not fit.
     """
     cluster_numbers(_given(ev, clusters), ev.total.n, ev.instances.index)
+    assert ev.instances is not None  # the clusters are of its instances
     names = cluster_names(clusters) if blank_clusters(clusters).any() else np.asarray(clusters)
     return replace(ev, instances=ev.instances.assign(**{CLUSTER: names}))
 
@@ -148,6 +149,7 @@ def _interval(value: float, error: float, quantile: float, n: float, low: float,
 def _added(ev: Evaluation, measure: str) -> Array | str:
     """What each instance adds to a measure, with mean 0; or why that is not known."""
     rows = ev.instances
+    assert rows is not None
     if measure in rows:
         return _of_mean(rows[measure].to_numpy(float))
     if measure == "binomial_slope":
@@ -186,6 +188,7 @@ def _of_totals(totals: dict[str, float]) -> dict[str, float]:
 
 def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
     """From central differences of the measure by the totals that it is made of."""
+    assert ev.instances is not None
     found = np.zeros(len(ev.instances))
     for column, total in totals.items():
         step = 1e-5 * max(abs(total), 1.0)

@@ -112,8 +112,8 @@ def decided(pvalues: np.ndarray, alpha: float, correction: str = "holm") -> dict
 
 def named_pairs(names: Sequence[Hashable], a: np.ndarray, b: np.ndarray) -> dict[str, pd.Index]:
     """Columns method_a and method_b of a table of pairs, from the positions of the two."""
-    names = pd.Index(names, tupleize_cols=False)
-    return {"method_a": names.take(a), "method_b": names.take(b)}
+    index = pd.Index(names, tupleize_cols=False)
+    return {"method_a": index.take(a), "method_b": index.take(b)}
 
 
 def pairs_table(

@@ -316,7 +316,7 @@ def plan(
     return Plan(rows, over, test, power, alpha, level, n, ratio, least, tuple(warnings))
 
 
-def _noncentrality(statistic: Array, df: ArrayLike, share: float) -> Array:
+def _noncentrality(statistic: Array, df: ArrayLike, share: float | Array) -> Array:
     """The noncentrality under which a share of the noncentral t distribution lies below the statistic, by bisection."""
     found = np.where(np.isinf(statistic), statistic, 0.0)
     finite = np.isfinite(statistic)

@@ -201,7 +201,8 @@ class ProfileComparison(Reported):
     @property
     def awareness_letters(self) -> dict[str, dict[str, str]]:
         """By summary in which any pair is separated: methods that share a letter are not."""
-        order, out = list(self.awareness_means.index), {}
+        order = list(self.awareness_means.index)
+        out: dict[str, dict[str, str]] = {}
         for summary, test in self.awareness_tests.items():
             if test is not None and test.significant_pairs:
                 chosen = [m for m in order if m in set(test.methods)]

@@ -172,7 +172,8 @@ def _sharings(
         return None, [], None
     place = {fold: i for i, fold in enumerate(_labels(folds.values()))}
     index = pd.MultiIndex.from_tuples([(m, place[f]) for m, theirs in folds.items() for f in theirs])
-    shared, sharings = None, []
+    shared: Any = None
+    sharings: list[Any] = []
     try:
         try:
             shared = shared_folds(pd.DataFrame({"loss": 0.0}, index), dataset, list(folds))

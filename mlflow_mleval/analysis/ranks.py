@@ -204,7 +204,8 @@ def _spreads(rows: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]
     Only the sorted sums matter, for the next row is in random order too.
     """
     n, m = len(rows), len(rows[0])
-    sums, share = np.array(rows[:1]), np.ones(1)
+    sums: np.ndarray = np.array(rows[:1])
+    share: np.ndarray = np.ones(1)
     digits = (2 * n * m + 1) ** np.arange(m)
     for row in rows[1:]:
         orders, times = np.unique(list(permutations(row)), axis=0, return_counts=True)

@@ -234,11 +234,12 @@ def compare_all_repeats(
 ) -> dict[str, RepeatTests]:
     """`repeat_tests` of every dataset, corrected over pairs, measures and datasets; `absent` gets why others were not tested."""
     measures = list(study.measures if measures is None else measures)
-    sides = {f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")}
+    sides: dict[str, Any] = {f"{way}imize": [m for m in measures if study.directions[m] == way] for way in ("min", "max")}
     found = {}
     for dataset in study.datasets:
         try:
             repeats = study.repeats_on(dataset)
+            assert study.repeats is not None  # there are repeats on the dataset
             none = dict.fromkeys([m for m in study.values.loc[dataset].index if m not in repeats], study.repeats.iloc[:0])
             split = study.same_split(dataset)
             found[dataset] = repeat_tests(repeats | none, measures, same_split=split, **sides, **options)

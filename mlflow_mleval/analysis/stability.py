@@ -188,7 +188,7 @@ _INTERVAL_COLUMNS = [
 
 
 def _first_changes(
-    start: Array, at: Array, toward: int, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array
+    start: npt.NDArray[Any], at: npt.NDArray[Any], toward: int, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], size: Array
 ) -> tuple[list[float | None], Array | None]:
     """Where, going down or up from factor 1, the set of leaders first changes, and where the order does; the rank sums beyond.
 
@@ -221,7 +221,8 @@ def _along(
     sums, first, length = start, 0, 256
 
     def moved(events: slice) -> Array:
-        return np.bincount(b[events], size[events], m) - np.bincount(a[events], size[events], m)
+        gained, lost = (np.bincount(side[events], size[events], m) for side in (b, a))
+        return np.asarray(gained - lost, dtype=float)
 
     while first < len(ends) and None in factors:
         begin = ends[first - 1] if first else 0
@@ -261,7 +262,7 @@ def _along(
     return factors, beyond
 
 
-def _newcomer(start: Array, beyond: Array) -> int:
+def _newcomer(start: npt.NDArray[Any], beyond: npt.NDArray[Any]) -> int:
     """Who leads beyond and did not before, else who still leads; the first in the ranking."""
     lead, before = beyond == beyond.min(), start == start.min()
     new = lead & ~before
@@ -384,7 +385,7 @@ def rank_acceptability(fusion: Fusion, n_resamples: int = 10_000, seed: int = 0)
 
 def _mean_ranks(weights: Array, flows: Array) -> Array:
     """Draws x methods: ranks under each vector of weights, averaged over datasets x methods x measures."""
-    return sum(tied_ranks(-weights @ on.T) for on in flows) / len(flows)
+    return np.sum([tied_ranks(-weights @ on.T) for on in flows], axis=0) / len(flows)
 
 
 def leave_one_out(fusion: Fusion) -> LeaveOneOut:

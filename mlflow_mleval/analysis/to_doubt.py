@@ -91,7 +91,7 @@ def turning(fusion: Fusion, made: Made | None, ranks: pd.DataFrame, again: Retes
         first, leaders = (x.index[x <= x.min() + 1e-9].tolist() for x in (mean, now))
         says = [] if set(first) == set(leaders) else [f"{some(first)} {'leads' if len(first) == 1 else 'share the lead'}"]
         pairs = [] if made is None or again is None else made.result.significant_pairs
-        kept = set(again(fusion.study, equal)) if pairs else ()
+        kept = set(again(fusion.study, equal)) if pairs and again is not None else set()
         if lost := [f"{a} from {b}" for a, b in pairs if (a, b) not in kept]:
             says.append(f"{'this separation is' if len(lost) == 1 else 'these separations are'} not there: {some(lost)}")
         if says:

@@ -21,7 +21,7 @@ from mlflow_mleval.measures.class_vectors import is_vector
 from mlflow_mleval.measures.digests import split_digest
 from mlflow_mleval.measures.hierarchy import Hierarchy
 from mlflow_mleval.measures.propensities import Propensities
-from mlflow_mleval.validation import groups
+from mlflow_mleval.validation import groups, present
 
 
 def evaluate_file(
@@ -44,7 +44,9 @@ def evaluate_file(
     h = hierarchy if hierarchy is None or isinstance(hierarchy, Hierarchy) else read_hierarchy(hierarchy)
     if truth is None or h is None:
         source = open_predictions(path, progress) if truth is None else open_matrices(path, truth, progress)
-        options = {"threshold": threshold, "conventions": conventions, "label_names": source.names, "hierarchy": h}
+        options: dict[str, Any] = {
+            "threshold": threshold, "conventions": conventions, "label_names": source.names, "hierarchy": h
+        }
         options |= {"measures": measures, "train_labels": train_labels and _propensities(train_labels, len(source.names))}
         part = partial(evaluate, **options, **hierarchy_options)
     else:
@@ -55,7 +57,8 @@ def evaluate_file(
         source = open_class_sets(path, truth, h, progress)
         options = {} if measures is None else {"measures": measures}
         part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options)
-    whole, tested = None, {}
+    whole: Evaluation | None = None
+    tested: dict[Any, Any] = {}
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
         try:
@@ -67,6 +70,7 @@ def evaluate_file(
         whole = found if whole is None else merge([whole, found])
         if "folds" in batch:
             _add_rows(tested, batch["folds"], start, whole.total.n)
+    whole = present(whole)  # a file without rows is refused when it is opened
     if cluster is not None:
         whole = with_clusters(whole, _column(path, cluster))
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums)) if tested else whole

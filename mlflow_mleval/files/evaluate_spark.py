@@ -124,7 +124,8 @@ class _Layout:
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows that are evaluated together: as many as Spark hands over at a few times, unless there are very many labels."""
         width = 64 if self.names is None or self.inputs["y_true"][0] == _CLASSES else len(self.names)
-        step, held = max(1, _CELLS // width), []
+        step = max(1, _CELLS // width)
+        held: list[Any] = []
         for batch in batches:
             if held and sum(map(len, held)) + len(batch) > step:
                 yield from pa.Table.from_batches(held).combine_chunks().to_batches(step)

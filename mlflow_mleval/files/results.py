@@ -136,7 +136,7 @@ def _from_frame(frame: pd.DataFrame, name: str) -> _Table:
     if any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     columns = [frame.iloc[:, i].astype(object).tolist() for i in range(frame.shape[1])]
-    rows = [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
+    rows: list[tuple[str, Sequence[object]]] = [(f"row {i}", cells) for i, cells in enumerate(zip(*columns, strict=True), 1)]
     return _Table(name, [str(c).strip() for c in frame.columns], rows)
 
 
@@ -220,7 +220,8 @@ def _text(table: _Table, row: str, column: str, cell: object) -> str:
 
 def _seeds(table: _Table, column: str, at: int) -> list[str]:
     """The seeds of all rows as text, whole numbers alike however they are written; all are numbers, or none is."""
-    found, first = [], {}
+    found: list[str] = []
+    first: dict[str, object] = {}
     for row, cells in table.rows:
         if _is_empty(cells[at]):
             hint = "Give every row one, or remove the column."

@@ -46,10 +46,12 @@ class ThresholdSums(ScoreRows):
         return EXACT // 4
 
     def __add__(self, other: ThresholdSums) -> ThresholdSums:  # type: ignore[override]
-        known = None not in (self.information, other.information)
+        mine, theirs = self.information, other.information
+        added = super().__add__(other)
+        assert isinstance(added, ThresholdSums)
         return replace(
-            super().__add__(other), instances=self.instances + other.instances, with_truth=self.with_truth + other.with_truth,
-            information=self.information + other.information if known else None,
+            added, instances=self.instances + other.instances, with_truth=self.with_truth + other.with_truth,
+            information=None if mine is None or theirs is None else mine + theirs,
         )  # fmt: skip
 
     @property

@@ -43,6 +43,7 @@ def at_k_measures(
     ideal = np.append(0, np.cumsum(discount))
     wanted = parsed(names)
     if any(name in SCORED for name, _ in wanted):
+        assert weights is not None  # only those with propensities are asked
         weighted = np.where(hit, weights[hits], 0)
         best = _largest(true, weights, hits.shape[1])
     found = {}

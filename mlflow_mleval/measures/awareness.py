@@ -16,7 +16,9 @@ from mlflow_mleval.validation import one_of
 
 Array = NDArray[np.float64]
 #: The summaries of `awareness`, and which way each is better.
-SUMMARIES = {"hamming": "min", "subset": "min", "area": "min", "slope": "min", "relative_gain": "max"}
+SUMMARIES: dict[str, Literal["min", "max"]] = {
+    "hamming": "min", "subset": "min", "area": "min", "slope": "min", "relative_gain": "max"
+}
 #: The summaries of the label sets that are measures of the registry, by the name of the measure.
 MEASURED = {"binomial_area": "area", "binomial_slope": "slope", "binomial_gain": "relative_gain"}
 #: Less room than this between the best and the worst profile is rounding.

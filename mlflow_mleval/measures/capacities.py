@@ -108,7 +108,7 @@ class Capacity(ABC):
                     f"`masses` must be a mapping, or an array of 2**n_labels masses for at most {MOST_TABULATED} labels, got "
                     f"shape {masses.shape} for {n_labels} labels."
                 )
-            masses = {tuple(_labels(mask)): masses[mask] for mask in np.flatnonzero(masses)}
+            masses = {tuple(_labels(int(mask))): masses[mask] for mask in np.flatnonzero(masses)}
         terms = [(tuple(sorted(set(labels))), float(mass)) for labels, mass in masses.items() if mass != 0]
         if unknown := sorted({i for labels, _ in terms for i in labels if i not in range(n_labels)}, key=str):
             raise ValueError(f"`masses` must be of sets of labels 0..{n_labels - 1}, got labels {unknown[:5]}.")
@@ -349,7 +349,7 @@ class _Mobius(Capacity):
     has_negative: bool
 
     def _measure(self, members: NDArray[np.bool_], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return self._integral(relevant, lambda labels: members[:, labels].all(axis=1))
+        return self._integral(relevant, lambda labels: np.asarray(members[:, labels].all(axis=1)))
 
     def losses(self, errors: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
         if self.has_negative:

@@ -110,6 +110,7 @@ def reliability_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Ha
         whole = counts.pooled
     if whole is None:
         return pd.DataFrame(columns=["scope", "label", "n", "mean_score", "share"])
+    assert counts is not None  # there is a whole
     place = {name: i for i, name in enumerate(names[-counts.n_classes :])}
     drawn = [name for name in labels if name in place]
     own, *rest = chosen(counts, [place[name] for name in drawn]).parts[0]

@@ -106,7 +106,7 @@ def order_statistic_sums(y_true: Any, y_score: Any) -> NDArray[np.float64]:
         rows = np.repeat(np.arange(errors.shape[0]), np.diff(errors.indptr))
         order = np.lexsort((-errors.data, rows))
         place = np.arange(errors.nnz) - errors.indptr[rows]
-        return np.bincount(place, weights=errors.data[order], minlength=n_labels)
+        return np.bincount(place, errors.data[order], n_labels).astype(float, copy=False)
     sums = np.zeros(n_labels)
     for _, _, errors in error_blocks(y_true, y_score):
         errors.sort(axis=1)
@@ -279,7 +279,7 @@ def _profile(means: NDArray[np.float64], family: Any, parameters: ArrayLike | No
     parameters = _parameters(family, n_labels, parameters)
     if np.any(np.diff(parameters) <= 0):
         raise ValueError(f"`parameters` must increase, got {parameters[:8].tolist()}. Sort them and drop repetitions.")
-    n_largest = max(1, np.count_nonzero(means))  # few of many labels are wrong, as a rule
+    n_largest = max(1, int(np.count_nonzero(means)))  # few of many labels are wrong, as a rule
     step = max(1, _MOST_WEIGHTS // n_largest)
     losses = np.concatenate([
         _weights(family, n_labels, parameters[i : i + step], n_largest) @ means[:n_largest]

@@ -86,8 +86,8 @@ def example_measures(
 
 def label_measures(by_label: NDArray[np.int64], conventions: Conventions = "sklearn") -> dict[str, float]:
     """The six label-based measures (Madjarov et al. 2012, A.7 to A.12), from the counts of `overlap` by label."""
-    micro = set_measures(*by_label.sum(axis=1), conventions)
-    macro = set_measures(*by_label, conventions)
+    micro = set_measures(*by_label.sum(axis=1), conventions=conventions)
+    macro = set_measures(*by_label, conventions=conventions)
     names = ("precision", "recall", "f1")
     return {f"micro_{name}": float(micro[name]) for name in names} | {f"macro_{n}": float(macro[n].mean()) for n in names}
 
@@ -100,7 +100,7 @@ def further_label_measures(by_label: NDArray[np.int64], n: int, conventions: Con
     without the label, or of one of these recalls where there are no others. A correlation is 0 where truth or prediction is all
     one value. Both are as in scikit-learn.
     """
-    rates, support = set_measures(*by_label, conventions), by_label[2]
+    rates, support = set_measures(*by_label, conventions=conventions), by_label[2]
     total = int(support.sum())
     found = {f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan for m in ("precision", "recall", "f1")}
     found["macro_jaccard"] = float(rates["accuracy"].mean())

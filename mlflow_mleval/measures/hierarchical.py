@@ -157,12 +157,12 @@ def instance_measures(
 
 
 #: The options of the hierarchical measures, with their defaults.
-OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__
+OPTIONS: Mapping[str, Any] = instance_measures.__kwdefaults__ or {}
 
 
 def micro(sums: Mapping[str, float]) -> dict[str, float]:
     """Micro averages: precision, recall, F1 and MGIA of the columns of `instance_measures` summed over instances."""
-    found = {}
+    found: dict[str, float] = {}
     for name in ("h", "descendant", "lca"):
         if f"{name}_intersection" in sums:
             sizes = (np.float64(sums[f"{name}_{part}"]) for part in ("intersection", "true_size", "pred_size"))

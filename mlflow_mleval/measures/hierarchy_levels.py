@@ -48,7 +48,7 @@ def level_columns(true: Any, pred: Any, h: Hierarchy, names: Iterable[str]) -> d
 
 def level_measures(sums: Mapping[str, float]) -> dict[str, float]:
     """Precision, recall and F1 of each level from set sizes summed over instances; NaN where there is nothing to divide by."""
-    found = {}
+    found: dict[str, float] = {}
     for head in (name.removesuffix(_PARTS[0]) for name in sums if name.startswith("level_") and name.endswith(_PARTS[0])):
         both, true, pred = (sums[head + part] for part in _PARTS)
         values = {"precision": (both, pred), "recall": (both, true), "f1": (2 * both, true + pred)}

@@ -61,7 +61,7 @@ def _dense(matrix: Any) -> Any:
 def _slopes(by_label: NDArray[np.int64], conventions: Conventions, one_label: bool) -> dict[str, Array]:
     """Of each measure the derivatives by the counts of each label, shape (3, K)."""
     counts = by_label.astype(float)
-    rates, slopes = set_measures(*by_label, conventions), _of_rates(counts)
+    rates, slopes = set_measures(*by_label, conventions=conventions), _of_rates(counts)
     support, total = counts[2], max(counts[2].sum(), 1)
     there = counts[1] + support > 0 if one_label else np.ones(len(support), bool)
     found = {}

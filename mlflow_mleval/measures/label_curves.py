@@ -55,7 +55,8 @@ def curve_measures(
     weights are positives.
     """
     support = counts.positives()
-    found, bounds = {}, {}
+    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     whole = counts.pooled
     areas = {
         "auroc": (counts.auroc(), whole.auroc()),

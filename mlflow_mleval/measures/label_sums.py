@@ -59,12 +59,17 @@ class Sums:
             mine, theirs = getattr(self, name), getattr(other, name)
             return None if mine is None or theirs is None else add(mine, theirs)
 
-        ranges = self.score_range, other.score_range
+        mine, theirs = self.score_range, other.score_range
+        span = (
+            None
+            if mine is None or theirs is None
+            else (min(mine[0], theirs[0]), max(mine[1], theirs[1]))
+        )
         return Sums(
             n=self.n + other.n, columns=self.columns, counts=self.counts + other.counts,
             totals=_exact_sum(self.totals, other.totals), by_label=self.by_label + other.by_label,
             wrong=self.wrong + other.wrong, empty=self.empty + other.empty, errors=both("errors", _exact_sum),
-            score_range=None if None in ranges else (min(r[0] for r in ranges), max(r[1] for r in ranges)),
+            score_range=span,
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
             truth=together(self.truth, other.truth), classes=both("classes"), scores=both("scores"),
             squares=both("squares", _exact_sum), thresholds=both("thresholds"),
@@ -82,9 +87,12 @@ class Sums:
         """The sums that `to_dict` wrote."""
         whole, real = ("counts", "by_label", "wrong", "empty"), ("totals", "errors", "squares")
         kinds = dict.fromkeys(whole, np.int64) | dict.fromkeys(real, float)
-        arrays = {name: None if parts.get(name) is None else np.array(parts[name], kind) for name, kind in kinds.items()}
+        arrays: dict[str, Any] = {
+            name: None if parts.get(name) is None else np.array(parts[name], kind)
+            for name, kind in kinds.items()
+        }
         span = parts["score_range"]
-        own = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
+        own: dict[str, Any] = {"columns": tuple(parts["columns"]), "score_range": span if span is None else tuple(span)}
         truth, classes = parts.get("truth"), parts.get("classes")  # older versions did not write them
         for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
             own[name] = parts.get(name) and kind.from_dict(parts[name])
@@ -94,6 +102,7 @@ class Sums:
     def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or of label sets."""
         if kind == "soft":
+            assert self.errors is not None  # of scores between 0 and 1
             return self.errors.sum(axis=0) / self.n
         return np.cumsum(self.wrong[:0:-1])[::-1] / self.n  # the i-th largest error is 1 where at least i labels are wrong
 
@@ -119,6 +128,7 @@ class Sums:
     @property
     def reach(self) -> str:
         """From where to where the scores reach, with the digits that it takes to see that they leave [0, 1]."""
+        assert self.score_range is not None  # there are scores
         shown = (v if f"{v:.6g}" in ("0", "1") and v not in (0, 1) else f"{v:.6g}" for v in self.score_range)
         return "from {} to {}".format(*shown)
 
@@ -160,7 +170,7 @@ def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def group_sums(groups: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The same of the numbers of each group, shape (2, largest group + 1)."""
-    return _added_by(lambda leading: np.bincount(groups, leading), values)
+    return _added_by(lambda leading: np.bincount(groups, leading).astype(float, copy=False), values)
 
 
 def _added_by(add: Callable[[NDArray[np.float64]], NDArray[np.float64]], values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -81,7 +81,9 @@ def meet(
             far = np.where(end == n, limit / 2, lookup(above, start, np.minimum(end, n - 1)) - 1.0)
             way = rest[place] & (far >= 0)
             ways.append((start[way], end[way], far[way]))
-        low, high, leg = distinct(*(np.concatenate([way[i] for way in ways]) for i in (0, 1)), n + 1)
+        low, high, leg = distinct(
+            np.concatenate([way[0] for way in ways]), np.concatenate([way[1] for way in ways]), n + 1
+        )
         length = np.empty(len(low))
         length[leg] = np.concatenate([way[2] for way in ways])
         legs.append(climb_legs(up, above, low, high, length, limit))
@@ -120,10 +122,11 @@ def meeting_nodes(
         pair.append(owner[meet])
         top.append(ancestors.indices[meet])
         climb.append(ancestors.data[meet] - 1.0)
-    pair, top, climb = np.concatenate(pair), np.concatenate(top), np.concatenate(climb)
-    order = np.argsort(pair, kind="stable")
-    pair, top, climb = pair[order], top[order], climb[order]
-    return pair, top, (np.minimum(pairs.apart, limit)[pair] - climb, climb)
+    pair_of = np.concatenate(pair)
+    order = np.argsort(pair_of, kind="stable")
+    pair_of, top_of = pair_of[order], np.concatenate(top)[order]
+    climbed = np.concatenate(climb)[order]
+    return pair_of, top_of, (np.minimum(pairs.apart, limit)[pair_of] - climbed, climbed)
 
 
 def climb_legs(
@@ -169,8 +172,9 @@ def climb_legs(
         order = np.argsort(key)
         order = order[np.diff(key[order], prepend=-1) > 0]
         walk, node, left = walk[order], node[order], left[order]
-    rows, nodes, edges = np.concatenate(rows), np.concatenate(nodes), np.concatenate(edges) if edges else np.zeros((0, 3), int)
-    return Legs(low, high, _marks(rows, nodes, (len(low), n + 1)), edges[np.argsort(edges[:, 0], kind="stable")])
+    marks = _marks(np.concatenate(rows), np.concatenate(nodes), (len(low), n + 1))
+    steps = np.concatenate(edges) if edges else np.zeros((0, 3), int)
+    return Legs(low, high, marks, steps[np.argsort(steps[:, 0], kind="stable")])
 
 
 def _marks(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:

@@ -139,7 +139,8 @@ class _Instance:
         own = self.bit[side.high[leg]]
         ways: dict[int, dict[int, int]] = {side.high[leg]: {own & self.shared: own}}
         for node in sorted(above):  # numbers fall upwards, but the dummy node, which has the highest, is a top
-            own, found = self.bit[node], {}
+            own = self.bit[node]
+            found: dict[int, int] = {}
             for way in chain.from_iterable(ways[v].values() for v in above[node] if v in ways):
                 way |= own
                 old = found.get(way & self.shared)
@@ -296,7 +297,7 @@ class _Frontier:
         rivals.append((both, nodes, size, true, pred))
 
     def graphs(self) -> list[tuple[int, int]]:
-        return [rival[3:] for rivals in self.best.values() for rival in rivals]
+        return [(rival[3], rival[4]) for rivals in self.best.values() for rival in rivals]
 
 
 def _merit(graphs: tuple[int, int]) -> tuple[float, int, int]:

@@ -232,7 +232,7 @@ def _minimise(
             f"`max_candidates` must be at least the {n_candidates} label sets that {len(label_sets)} label sets leave open on "
             f"{sizes.sum()} labels, got {max_candidates}. Raise it, or take fewer."
         )
-    flips = np.indices(sizes + 1).reshape(len(sizes), -1).T.astype(np.float32)
+    flips = np.indices(tuple(sizes + 1)).reshape(len(sizes), -1).T.astype(np.float32)
     pattern = np.array([differs[:, group[0]] for group in groups.values()], dtype=np.float32)
     # A group of g labels, t of them flipped, has t wrong labels in the sets like the first, g - t in the others.
     n_errors = int(sizes.sum()) + 1

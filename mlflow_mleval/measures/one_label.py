@@ -92,6 +92,7 @@ def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float
         found[f"weighted_{name}"] = float(rates[name] @ true / sums.n)
     found |= _beyond_chance(tp, predicted, true)
     counts = sums.classes
+    assert counts is not None  # of one label
     if counts.ranks is not None:
         tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
         found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.n) for k in tops}
@@ -109,7 +110,9 @@ def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float
 
 def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
     """What the measures can be wrong by that follow from scores on a grid."""
-    counts, found = sums.classes, {}
+    counts = sums.classes
+    assert counts is not None  # of one label
+    found: dict[str, float] = {}
     if counts.scores is not None:
         found |= dict.fromkeys(("macro_auroc", "weighted_auroc"), float(np.nan_to_num(counts.scores.auroc()[1]).max()))
     if counts.confidence is not None:

@@ -133,7 +133,7 @@ class _Registry(dict[str, Measure]):
 
     def get(self, name: object, default: Any = None) -> Any:
         try:
-            return self[name]
+            return self[name]  # type: ignore[index]
         except KeyError:
             return default
 

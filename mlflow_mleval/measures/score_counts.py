@@ -86,7 +86,8 @@ class ScoreCounts(ScoreRows):
     def of(cls, scores: ArrayLike, positive: ArrayLike) -> ScoreCounts:
         """The counts of a matrix of scores, one column a class, and of which of them are positive."""
         scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
-        found, on_grid, size = [], False, 0
+        found: list[Any] = []
+        on_grid, size = False, 0
         for c in range(scores.shape[1]):
             rows = _joined([_rows(c, scores[:, c], positive[:, c])])
             size += len(rows[0])
@@ -175,7 +176,7 @@ class ScoreCounts(ScoreRows):
         at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * number, number - 1).astype(int)
         score = np.clip(_ungridded(score + 0.5), 0, 1) if self.whole.on_grid else score
         size, positives = (np.bincount(at, side, number).astype(np.int64) for side in (n, pos))
-        return size, positives, np.bincount(at, n * score, number)
+        return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
     def calibration_error(self, bins: int) -> tuple[float, float]:
         """Mean distance of the share of positives from the mean score over bins, and what it can be wrong by.

@@ -16,6 +16,7 @@ from mlflow_mleval import __version__
 from mlflow_mleval.report.document import PAGE, Column, Document, Link, Section, Sliders, plain
 from mlflow_mleval.report.escape import CLOSE, OPEN, shorten, terminal
 from mlflow_mleval.report.svg import Svg
+from mlflow_mleval.validation import present
 
 #: Longest name in tables, in characters; longer ones are cut in the middle.
 NAME = 28
@@ -52,7 +53,7 @@ def standalone(svg: Svg) -> str:
 def template_text(name: str) -> Markup:
     """A file beside the templates, such as the style sheet, as it is."""
     environment = _environment()
-    return Markup(environment.loader.get_source(environment, name)[0])
+    return Markup(present(environment.loader).get_source(environment, name)[0])
 
 
 @cache

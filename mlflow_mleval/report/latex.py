@@ -6,6 +6,7 @@ The tables have the labels ``tab:mleval-KEY``: ``ranking``, ``pairs``, by fold `
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from mlflow_mleval.report.document import PAPER, Document, Figure, Section, Table, Terms, plain
 from mlflow_mleval.report.escape import latex, shorten
@@ -51,7 +52,7 @@ def _without_flags(text: str) -> str:
     return re.sub(r"[;,]?\s*(command: .*|[^;.]*\s--[a-z][^;.]*)", "", text)
 
 
-def _parts(block: object, section: Section) -> Iterator[str]:
+def _parts(block: Any, section: Section) -> Iterator[str]:
     """A block as paragraphs and environments."""
     if isinstance(block, Table):
         yield _table(block.in_words(ROWS), section.title)

@@ -1,6 +1,7 @@
 """A document as GitHub-flavoured Markdown; names of strangers are text, not markup."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from mlflow_mleval.report.document import PAPER, Document, Table, Terms, plain
 from mlflow_mleval.report.escape import columns, markdown, pad, shorten
@@ -23,7 +24,7 @@ def _text(text: object) -> str:
     return markdown(plain(str(text)))
 
 
-def _parts(block: object) -> Iterator[str]:
+def _parts(block: Any) -> Iterator[str]:
     """A block as paragraphs."""
     if block.title:
         yield f"### {_text(block.title)}"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, zip_longest
+from typing import Any
 
 from mlflow_mleval.report.document import ALWAYS, Column, Document, Table, Terms, Text, plain
 from mlflow_mleval.report.escape import columns, pad, shorten, terminal, wrap
@@ -38,7 +39,7 @@ def noted(blocks: Sequence[object]) -> bool:
     return all(isinstance(block, Table) or (isinstance(block, Text) and block.role == "note") for block in blocks)
 
 
-def _lines(block: object, width: int) -> Iterator[str]:
+def _lines(block: Any, width: int) -> Iterator[str]:
     if block.title:
         yield from wrap("", short_ids(plain(block.title)), width)
     if isinstance(block, Table):

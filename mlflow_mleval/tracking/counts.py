@@ -96,7 +96,8 @@ def load_folds(measures: Iterable[str] | None = None, **selection: Any) -> Study
     others = [m for m in names if m not in COUNTS]
     declared = {way: [m for m in CELLS if COUNTS[m] == way[:3]] for way in ("minimize", "maximize")}
     ways = {way: [*selection.pop(way, ()), *declared[way]] for way in declared}
+    selected: dict[str, Any] = {**selection, **ways}
     try:
-        return load_study(measures=[*others, *CELLS], **ways, **selection)
+        return load_study(measures=[*others, *CELLS], **selected)
     except MeasureError:
         return with_counts(load_study(measures=others or None, **selection))

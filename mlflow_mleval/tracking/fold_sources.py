@@ -22,7 +22,8 @@ from mlflow_mleval.tracking.searches import children_of, refuse_trials
 
 #: Requests at a time.
 _AT_ONCE = 8
-Item, Found = TypeVar("Item"), TypeVar("Found")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)

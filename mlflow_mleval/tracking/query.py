@@ -191,7 +191,7 @@ def load_study(
     excluded += [Excluded("tag", f"{tag} of {r.name}", reason) for r in results for tag, reason in r.broken.items()]
     index = pd.MultiIndex.from_tuples([(r.dataset, r.method) for r in results], names=["dataset", "method"])
     values = pd.DataFrame({m: [r.values.get(m, math.nan) for r in results] for m in used}, index=index, dtype=float)
-    read = {r.experiment_id for r in results}
+    experiments = {r.experiment_id for r in results}
     return Study(
         values=values,
         directions=directions(used, choice.minimize, choice.maximize),
@@ -206,7 +206,7 @@ def load_study(
                *_value_notes(values, choice), *fold_notes),
         source={
             "tracking_uri": store.store_name(),
-            "experiments": [{"id": i, "name": name} for i, name in names.items() if i in read],
+            "experiments": [{"id": i, "name": name} for i, name in names.items() if i in experiments],
             "filter": store.without_passwords(filter_string),
             "method_by": ", ".join(method_rule.rules) or _rules(results, 0),
             "dataset_by": dataset_by or _rules(results, 1),

@@ -16,6 +16,7 @@ from mlflow_mleval.naming import some
 from mlflow_mleval.tracking.answer_tables import EVALUATED, keys_of, read_frame
 from mlflow_mleval.tracking.fold_sources import artifact
 from mlflow_mleval.tracking.traces import INPUTS, OUTPUTS, asked_of, belongs, counted, is_evaluated, key_of, traces_of
+from mlflow_mleval.validation import present
 
 EXPECTATIONS = "expectations"
 
@@ -94,7 +95,7 @@ def _from_traces(
 
 def _expectations(trace: Trace, run: Run) -> dict[str, Any]:
     found = (a for a in trace.info.assessments or () if a.expectation is not None and a.valid is not False)
-    return {a.name: a.expectation.value for a in found if belongs(a, run)}
+    return {a.name: present(a.expectation).value for a in found if belongs(a, run)}
 
 
 def _part(known: Mapping[str, Any], path: str) -> Any:

@@ -101,7 +101,8 @@ def load_answers(
             "ones. Name a table that they logged."
         )
     groups: dict[str, dict[str, list[Run]]] = {}
-    rows, nameless = [], {}
+    rows = []
+    nameless: dict[str, list[str]] = {}
     for run in holding:
         experiment = names[run.info.experiment_id]
         if lacking := [rule for rule in (method_rule, dataset_rule) if rule.find(run, experiment) is None]:
@@ -207,7 +208,8 @@ def _joined(parts: Sequence[Answers]) -> Answers:
     scorers = {m: some(sorted({p.scorers.get(m, "") for p in parts} - {""})) for p in parts for m in p.scorers}
     return Answers(
         pd.concat([p.values for p in parts]), pd.concat([p.about for p in parts]),
-        digest="+".join(sorted({p.digest for p in parts})), counted=None if None in counts else sum(counts), scorers=scorers,
+        digest="+".join(sorted({p.digest for p in parts})),
+        counted=None if None in counts else sum(filter(None, counts)), scorers=scorers,
         passing=tuple(m for m in parts[0].passing if all(m in p.passing for p in parts)),
         notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
     )  # fmt: skip

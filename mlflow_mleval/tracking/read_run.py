@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -128,7 +128,7 @@ class Rule:
     """
 
     what: str
-    rules: str | Sequence[str] | None = None
+    rules: Any = None  # text, several texts or None; a tuple of texts once it is made
     models: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -284,7 +284,9 @@ def _decoded(tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], br
 
 def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
     """Finite values by measure, which of them are plain metrics named like a known measure, and values that are not finite."""
-    values, others, bad = {}, {}, {}
+    values: dict[str, float] = {}
+    others: dict[str, float] = {}
+    bad: dict[str, float] = {}
     for key, value in run.data.metrics.items():
         measure = schema.measure_of(key)
         if measure is None and key.startswith("mleval."):

@@ -326,7 +326,7 @@ def _to_choose_by(
 ) -> tuple[str, bool]:
     """A metric that every run has and whose direction is known, rather one that is not compared, and whether it will be."""
     shared, declared = set.intersection(*(set(r.values) for r in runs)), {*minimize, *maximize}
-    known = []
+    known: list[str] = []
     for m in sorted(shared, key=lambda m: (m in (compared or ()), _VALIDATION.search(m) is None, m not in declared, m)):
         try:
             known += directions([m], minimize, maximize)

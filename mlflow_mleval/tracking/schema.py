@@ -468,7 +468,7 @@ def _fitting(content: Mapping[str, object]) -> str | None:
 
 
 def _pointer(head: Mapping[str, object]) -> str:
-    return json.dumps(head | {"omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
+    return json.dumps({**head, "omitted": ARTIFACT_PROFILE}, separators=(",", ":"))
 
 
 def _trimmed(row: Sequence[float]) -> Sequence[float]:

@@ -192,8 +192,10 @@ def _metrics(runs: Sequence[Run], folds: FoldRule | None, options: Mapping[str, 
         counts.update(here)
     known = {m.name: m.direction for m in MEASURES.values()}
     known |= dict.fromkeys(options.get("minimize", ()), "min") | dict.fromkeys(options.get("maximize", ()), "max")
-    rows = [{"metric": m, "runs": n, "low": min(values[m]), "high": max(values[m]), "direction": known.get(m, "")}
-            for m, n in counts.items()]  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        {"metric": m, "runs": n, "low": min(values[m]), "high": max(values[m]), "direction": known.get(m, "")}
+        for m, n in counts.items()
+    ]
     rows.sort(key=lambda row: (-row["runs"], _TEST.search(row["metric"]) is None, row["metric"]))
     return pd.DataFrame(rows, columns=["metric", "runs", "low", "high", "direction"])
 
@@ -385,7 +387,7 @@ def _with_ways(found: Survey, options: Mapping[str, Any]) -> Survey:
     known = {m.metric for m in table.itertuples() if m.direction and m.runs == found.n_runs} - {*NOT_BY_DEFAULT}
     if not len(table):
         return found
-    variants = [("a ranking of them", {})]
+    variants: list[tuple[str, dict[str, Any]]] = [("a ranking of them", {})]
     undeclared = () if known or asked else tuple(found.undirected[:1])
     compared = asked | known or {*undeclared}
     searched = "children" not in base and "folds_by" not in base and len(compared) == 1 and compared <= {*found.trials}
@@ -429,7 +431,7 @@ def _completed(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], s
     said: list[str] = []
     for _ in range(_TRIES):
         try:
-            study = query.load_study(**options | added)
+            study = query.load_study(**{**options, **added})
             study.complete(added.get("missing", options.get("missing")))
         except CandidatesError as error:
             what, more = error.ways[0]

@@ -128,7 +128,8 @@ def _or_existing(client: MlflowClient, name: str) -> str:
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
     """Every active experiment of the store."""
-    experiments, token = [], None
+    experiments: list[Experiment] = []
+    token = None
     while True:
         with quick(), store_errors("read"):
             page = client.search_experiments(max_results=PAGE, page_token=token)

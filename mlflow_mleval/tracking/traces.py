@@ -56,7 +56,8 @@ def read_traces(
     ValueError
         The run has no trace with assessments, or more than `most`, or one that does not tell `instance_by`.
     """
-    rows, versions, notes = [], defaultdict(set), []
+    rows, notes = [], []
+    versions: dict[str, set[str]] = defaultdict(set)
     words: dict[str, Counter[str]] = defaultdict(Counter)
     passing: dict[str, bool] = {}
     asked = asked_of(run)
@@ -88,9 +89,9 @@ def read_traces(
         told = {**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)}
         rows.append(((trace.info.request_time, trace.info.trace_id), key, means, told))
     rows.sort(key=lambda row: row[0])
-    _, keys, rows, about = zip(*rows, strict=True) if rows else ((), (), (), ())
+    _, keys, scored, about = zip(*rows, strict=True) if rows else ((), (), (), ())
     index = pd.Index(keys, name="instance", dtype=object)
-    values = pd.DataFrame([*rows], index=index, dtype=float)
+    values = pd.DataFrame([*scored], index=index, dtype=float)
     if values.empty:
         raise ValueError("none of its traces has an assessment by a scorer")
     for measure, found in words.items():

@@ -28,7 +28,7 @@ from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import Predictions, predict, predict_classes
-from mlflow_mleval.validation import binary_matrix, one_of, refuse_keywords
+from mlflow_mleval.validation import binary_matrix, one_of, present, refuse_keywords
 
 
 def cross_validate(
@@ -129,7 +129,7 @@ def cross_validate(
         **hierarchy_options,
     )  # fmt: skip
     if (together := groups if clusters is None else clusters) is not None:
-        ev = with_clusters(ev, np.asarray(together)[ev.instances.index])
+        ev = with_clusters(ev, np.asarray(together)[present(ev.instances).index])
     if log:
         payload = payload_of(ev, method=method, dataset=dataset, log_instances=log_instances, **split_facts(Y, splits))
         payload = replace(payload, params=params_of(estimator))

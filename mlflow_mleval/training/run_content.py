@@ -29,6 +29,7 @@ from mlflow_mleval.measures.registry import LABEL_SETS, MEASURES
 from mlflow_mleval.report.content.run import RunReport, document
 from mlflow_mleval.report.html import standalone
 from mlflow_mleval.tracking import schema
+from mlflow_mleval.validation import present
 
 #: Parameters of the binomial profile that are logged as steps at most; the files hold more.
 _STEPS = 100
@@ -153,7 +154,7 @@ class RunContent:
         if self.has_folds:
             found[schema.ARTIFACT_FOLDS] = lambda: _parquet(self.fold_table())
         if self.statistics is not None:
-            found[schema.ARTIFACT_STATISTICS] = lambda: _json(self.statistics.to_dict())
+            found[schema.ARTIFACT_STATISTICS] = lambda: _json(present(self.statistics).to_dict())
         if instances:
             found[schema.ARTIFACT_INSTANCES] = self.instance_table
         if report.curves is not None:
@@ -219,7 +220,7 @@ class RunContent:
 
     def instance_table(self) -> bytes:
         """One row an instance: its name and measures, as parquet; values that it cannot mix as text."""
-        table = self.ev.instances.reset_index(names=schema.INSTANCE)
+        table = present(self.ev.instances).reset_index(names=schema.INSTANCE)
         mixed = [name for name in table if table[name].dtype == object]
         rows = pa.Table.from_pandas(table.assign(**{name: table[name].map(str) for name in mixed}), preserve_index=False)
         if self.ev.instance_truth is not None:

@@ -37,7 +37,7 @@ def variance_factor(n: ArrayLike, ratio: float | None = None) -> Any:
 
     Without a ratio, that of independent values such as datasets, 1/n.
     """
-    return 1 / n + (ratio or 0.0)
+    return 1 / np.asarray(n) + (ratio or 0.0)
 
 
 def drawn_folds(rng: np.random.Generator, n: int, n_resamples: int, ratio: float | None) -> Array:

@@ -97,7 +97,9 @@ def five_by_two(
         unit = np.sqrt(np.where(within > 0, within, 1.0))[:, None]
         e, t = spread / unit, np.concatenate([spread, d], axis=1) / unit
         logs = [np.linalg.slogdet(np.swapaxes(m, 1, 2) @ m)[1] for m in (e, t)]
-        determinants[at] = np.subtract(*logs, out=np.zeros(len(d)), where=found[2] < 0)
+        determinants[at] = np.subtract(
+            logs[0], logs[1], out=np.zeros(len(d)), where=found[2] < 0
+        )
     wilks = np.exp(determinants)
     same = (mean == 0).all(axis=1) & (f == 0).all(axis=1)
     bad = (singular >= 0) & ~same
@@ -111,5 +113,7 @@ def five_by_two(
         "problem": problem,
     }  # fmt: skip
     posthoc = special.fdtrc(2 * REPEATS, REPEATS, f)
-    by_measure = (pd.DataFrame(x, columns=names) for x in (mean, direction, posthoc, holm(posthoc)))
-    return FiveByTwoPairs(pd.DataFrame(table), *by_measure, (float(df1), float(df2)), of, names, alpha)
+    means, directions, pvalues, corrected = (pd.DataFrame(x, columns=names) for x in (mean, direction, posthoc, holm(posthoc)))
+    return FiveByTwoPairs(
+        pd.DataFrame(table), means, directions, pvalues, corrected, (float(df1), float(df2)), of, names, alpha
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from mlflow_mleval.measures.registry import expand
 from mlflow_mleval.naming import count, did_you_mean, some
 from mlflow_mleval.reported import Reported
 from mlflow_mleval.study import Excluded, Study
-from mlflow_mleval.validation import probability
+from mlflow_mleval.validation import present, probability
 
 #: Measures that are tested together where none are named, the first of which a study has all.
 DEFAULTS = (
@@ -344,16 +345,16 @@ def compare_folds(
         make = partial(_pairs, names=names, paired=paired, dependent=dependent, alpha=alpha, kind=kind)
         return over_sharings(at, sharings, kept, make, len(names), len(names) + 1 if paired else 2)
 
-    tests = over_pairs(names, dependent)
-    names = tests.measures
+    tests = present(over_pairs(names, dependent))
+    names = [str(name) for name in tests.measures]
     if split is not None:
         pairs = count(int(split.sum()), "pair")
         refusals["pairs"] = f"{pairs}: {UNPAIRED}; paired=False tests them, with less power"
     beside = {kind: over_pairs(names, kind=kind) for kind in ("naive", "plain")}
     values = values[..., [frame.columns.get_loc(name) for name in names]]
     frame = shared.frame(values, names)
-    analyses: dict[str, ManovaResult | MardiaResult | None] = {"manova": None, "naive_manova": None, "mardia": None}
-    several = {"methods": kept, "measures": names}
+    analyses: dict[str, Any] = {"manova": None, "naive_manova": None, "mardia": None}
+    several: dict[str, Any] = {"methods": kept, "measures": names}
     everyone, widest_how = values if by_all.all() else np.ascontiguousarray(values[:, by_all]), widest(hows)
     if n_shared < 2:
         refusals |= dict.fromkeys(("mardia", "manova"), f"all methods together have {count(n_shared, 'fold')} in common")
@@ -441,7 +442,7 @@ def _pairs(
     kind: str,
 ) -> Tests | None:
     """The headline tests of all pairs on the same folds, or those beside them; None where these may not, or need not, be made."""
-    options = {"methods": methods, "measures": names, "paired": paired, "alpha": alpha}
+    options: dict[str, Any] = {"methods": methods, "measures": names, "paired": paired, "alpha": alpha}
     if kind == "naive":
         return None if how.naive_refused else hotelling_pairs(values, **options)
     if kind == "plain":
@@ -574,13 +575,13 @@ def _ordering(
     means = pd.Series(mean(values, axis=(1, 2)), methods, name=name).sort_values(ascending=direction == "min", kind="stable")
     order = means.index.tolist()
     try:
-        pvalue = over_pairs([name]).table["pvalue"].to_numpy().copy()
+        pvalue = present(over_pairs([name])).table["pvalue"].to_numpy().copy()
     except ValueError:  # this measure alone does not vary
         pvalue = np.full(len(methods) * (len(methods) - 1) // 2, np.nan)
     if split is not None:
         pvalue[split] = np.nan
-    pairs = zip(*combinations(methods, 2), strict=True)
-    pvalues = pair_matrix(order, *pairs, holm(pvalue), own=1.0)
+    first, second = zip(*combinations(methods, 2), strict=True)
+    pvalues = pair_matrix(order, first, second, holm(pvalue), own=1.0)
     return Ordering(name, direction, order, means, pvalues, *grouped(pvalues <= alpha))
 
 

@@ -43,7 +43,7 @@ def disagreement(folds: pd.DataFrame, n_test: float | None) -> tuple[str, float]
         found[name] = _tail(values - mean, np.broadcast_to(mean * (1 - mean) / n_test, values.shape))
     if not found:
         return None
-    least = min(found, key=found.get)
+    least = min(found, key=found.__getitem__)
     return least, min(1.0, found[least] * len(found))
 
 

@@ -251,7 +251,7 @@ def _eigen(residuals: Array, means: Array) -> tuple[Array, Array]:
     The measures are brought to one scale first, and the singular values of the whitened means taken, so that nothing is squared.
     """
     scale = np.linalg.norm(residuals, axis=0)
-    root = np.linalg.qr(residuals / scale, mode="r")
+    root = np.asarray(np.linalg.qr(residuals / scale, mode="r"))
     white = np.linalg.solve(root.T, (means / scale).T)
     left, singular, _ = np.linalg.svd(white, full_matrices=True)
     count = min(white.shape[0], white.shape[1] - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -157,7 +158,7 @@ def recorded_protocol(
     >>> how.ratio, notes[-1]
     (0.25, 'The methods were trained on parts of different sizes; the widest correction is used (0.25).')
     """
-    sizes = {(None, None)}
+    sizes: set[tuple[Any, ...]] = {(None, None)}
     if {"n_train", "n_test"} <= {*runs.columns}:
         known = {tuple(_frozen(v) for v in row) for row in runs[["n_train", "n_test"]].itertuples(index=False)}
         sizes = {pair for pair in known if None not in pair} or sizes

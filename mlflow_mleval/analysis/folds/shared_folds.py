@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -66,7 +67,7 @@ class SharedFolds:
     @property
     def by_all(self) -> NDArray[np.bool_]:
         """Which folds all methods have."""
-        return self.whole.all(axis=0)
+        return np.asarray(self.whole.all(axis=0))
 
     @property
     def in_common(self) -> NDArray[np.int64]:
@@ -134,7 +135,7 @@ class SharedFolds:
         mine = self.whole[classes[k][0]]
         for members, how in zip(classes, hows, strict=True):
             part = (self.whole[members[0]] >= mine).all() and hows[k].known and hows[k].kind == "resampled"
-            if part and how.kind == "k-fold" and how.known and np.isclose(how.ratio, hows[k].ratio, rtol=0.05):
+            if part and how.kind == "k-fold" and how.known and np.isclose(how.ratio or 0.0, hows[k].ratio or 0.0, rtol=0.05):
                 return how
         return hows[k]
 
@@ -249,9 +250,9 @@ def _merged(found: Sequence[tuple[Sharing, Tests | str]], methods: Sequence[str]
         for name, table in tables.items():
             table[s.rows] = getattr(t, name).to_numpy()[s.inner]
         df[s.rows] = getattr(t, "residual_df", np.nan)
-    table = {"method_a": a, "method_b": b, **columns, **decided(columns["pvalue"], like.alpha), "problem": problem}
+    whole = {"method_a": a, "method_b": b, **columns, **decided(columns["pvalue"], like.alpha), "problem": problem}
     order = ["method_a", "method_b", "statistic", "f_statistic", *decided(columns["pvalue"], like.alpha), "problem"]
-    changed = {name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()}
+    changed: dict[str, Any] = {name: pd.DataFrame(values, columns=like.measures) for name, values in tables.items()}
     if isinstance(like, HotellingPairs):
         changed |= {"residual_df": df, "warnings": tuple(text for text in like.warnings if text.startswith("Left out"))}
-    return replace(like, table=pd.DataFrame(table)[order], methods=list(methods), **changed)
+    return replace(like, table=pd.DataFrame(whole)[order], methods=list(methods), **changed)

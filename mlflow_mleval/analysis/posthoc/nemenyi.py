@@ -61,15 +61,16 @@ def range_sf(q: ArrayLike, m: int) -> np.ndarray:
     exponentially here; nothing cancels, so small tails keep their digits. Many values are interpolated (degree 7, step
     0.02, in the logarithm). Both agree with the integral to 1e-11 relative.
     """
-    q = np.abs(np.asarray(q, dtype=float))
-    top = min(float(q.max(initial=0.0)), RANGE_MAX)
+    at = np.abs(np.asarray(q, dtype=float))
+    top = min(float(at.max(initial=0.0)), RANGE_MAX)
     knots = np.arange(0.0, top + 10 * RANGE_STEP, RANGE_STEP)
-    if q.size <= knots.size:
-        return _range_sf(q.ravel(), m).reshape(q.shape)
+    if at.size <= knots.size:
+        return _range_sf(at.ravel(), m).reshape(at.shape)
     from scipy.interpolate import make_interp_spline  # takes a third of a second, and few methods do without
 
     curve = make_interp_spline(knots, np.log(_range_sf(knots, m)), k=7)
-    return np.where(q > RANGE_MAX, 0.0, np.minimum(np.exp(curve(np.minimum(q, RANGE_MAX))), 1.0))
+    tail = np.minimum(np.exp(curve(np.minimum(at, RANGE_MAX))), 1.0)
+    return np.where(at > RANGE_MAX, 0.0, tail)
 
 
 def _range_sf(q: np.ndarray, m: int) -> np.ndarray:

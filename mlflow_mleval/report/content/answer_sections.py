@@ -16,6 +16,7 @@ from mlflow_mleval.report.content.doubts import doubts
 from mlflow_mleval.report.content.provenance import made_from, when
 from mlflow_mleval.report.document import ALWAYS, PAPER, Column, Document, Section, Table, Text, listed, name
 from mlflow_mleval.report.numerals import aligned, number, percent
+from mlflow_mleval.validation import present
 
 #: Pairs of measures, and rows of what more would give, that a page holds.
 ROWS = 60
@@ -36,7 +37,7 @@ def section(c: Comparison) -> Section | None:
     blocks = [replace(block, depth=max(block.depth, PAPER)) for block in blocks]
     lost = [f"{name(dataset)} was not compared: {reason}" for dataset, reason in why.items()]
     blocks += doc.points(lost, "Left out", depth=ALWAYS)
-    pairs = pd.concat([answers.tests.pairs for answers in found.values()]) if found else ()
+    pairs = pd.concat([answers.tests.pairs for answers in found.values()] or [pd.DataFrame()])
     hint = f"{pairs['significant'].sum():,} of {count(len(pairs), 'pair')} separated" if found else "not compared"
     return Section("answers", "Answer by answer", blocks, f"{hint} on {count(len(found), 'dataset')}" if found else hint)
 
@@ -137,7 +138,8 @@ def _joint(c: AnswerComparison, key: int) -> Table:
 
 
 def _ranking(c: AnswerComparison, key: int) -> Table:
-    table, r = c.ranking.table, c.ranking
+    r = present(c.ranking)
+    table = r.table
     return Table(
         [doc.names("method", table.index), Column("rank", [number(x) for x in table["rank"]]),
          doc.decimals("φ", table["phi"], 3, note="φ: net flow of PROMETHEE on the means (V-shape, equal weights)."),

@@ -32,6 +32,7 @@ from mlflow_mleval.report.document import (
 from mlflow_mleval.report.figures.power_lines import power_lines
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import NONE, number, with_intervals
+from mlflow_mleval.validation import present
 
 #: Pairs of a table, and tables over folds.
 PAIRS, TABLES = 500, 12
@@ -63,8 +64,8 @@ def section(c: Comparison, depth: int = PAGE) -> Section | None:
 
 def sentences(c: Comparison) -> list[str]:
     """The verdicts of the parts over datasets and of the bootstrap, a sentence each; the parts that are absent, with reasons."""
-    found = c.beyond
-    told = {"curve", "plan"} if found.curve and len(found.plan.table) == 1 else {"curve"}  # by the curve, too
+    found = present(c.beyond)
+    told = {"curve", "plan"} if found.curve and len(present(found.plan).table) == 1 else {"curve"}  # by the curve, too
     parts = [part for key in PARTS if key not in told and (part := getattr(found, key)) is not None]
     reasons: dict[str, list[str]] = {}
     for key, reason in found.absent.items():
@@ -80,8 +81,9 @@ def sentences(c: Comparison) -> list[str]:
 
 def _over_folds(c: Comparison) -> list[Any]:
     """What holds on single measures over the folds of each dataset; the first table says what its columns mean."""
-    texts, tables = [], []
-    for dataset, measures in c.beyond.by_fold.items():
+    texts: list[str] = []
+    tables: list[Table] = []
+    for dataset, measures in present(c.beyond).by_fold.items():
         for measure, found in measures.items():
             where, decided = f"{name(dataset)} by {name(measure)}", found.bayes.table["decision"].value_counts()
             texts.append(
@@ -103,7 +105,8 @@ def beyond_pairs(found: BeyondPvalues | FoldBeyond, order: Sequence[str], what: 
 
     `order` has the methods, best first; `what` is compared.
     """
-    table, bayes, planned = found.pair_table(order), found.bayes, found.plan
+    table, bayes = present(found.pair_table(order)), present(found.bayes)
+    planned = present(found.plan)
     shown = table.head(PAIRS)
     few = bayes.test == "signed-rank" and len(table) and table["n"].iloc[0] < FEW
     columns = [
@@ -149,8 +152,10 @@ def power_figure(found: PowerCurve, how: str, key: str = "") -> Figure:
 
 def ranks_table(found: BeyondPvalues) -> Table:
     """The ranks of each method when the folds are drawn again."""
-    t = found.bootstrap.table
-    note = f"Ranks over folds: in {1 - found.bootstrap.alpha:.0%} of {found.bootstrap.n_resamples} draws of the folds."
+    bootstrap = present(found.bootstrap)
+    t = bootstrap.table
+    share = f"{1 - bootstrap.alpha:.0%} of {bootstrap.n_resamples}"
+    note = f"Ranks over folds: in {share} draws of the folds."
     columns = [
         names("method", t.index), decimals("mean rank", t["mean_rank"], 2), Column("ranks over folds", _ranges(t), note=note),
         Column("first in", [*map(probability, t["p_best"])]),

@@ -18,6 +18,7 @@ from mlflow_mleval.report.document import PAGE, Column, Figure, Section, Table
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.score_curves import NAMED, reliability, score_curves
 from mlflow_mleval.report.svg import TOP, Svg
+from mlflow_mleval.validation import present
 
 #: More labels than these are left to the files beside the report.
 _SHOWN = 200
@@ -32,7 +33,7 @@ class Curves:
     @cached_property
     def whole(self) -> Mapping[str, float]:
         """The areas under the curves of all label cells together."""
-        counts = self.ev.total.counts_by_score.pooled
+        counts = present(self.ev.total.counts_by_score).pooled
         return {"average_precision": float(counts.average_precision()[0][0]), "auroc": float(counts.auroc()[0][0])}
 
     @cached_property
@@ -56,7 +57,7 @@ class Curves:
     @property
     def together(self) -> str:
         """What the curve of all is called."""
-        if self.ev.total.counts_by_score.n_classes == 1:
+        if present(self.ev.total.counts_by_score).n_classes == 1:
             return terminal(str(self.ev.label_names[-1]))
         return "all classes" if self.ev.kind == ONE_LABEL else "all labels"
 
@@ -89,7 +90,7 @@ class Curves:
         micro = self.points["scope"] == MICRO
         lines = {self.together: (curve(self.points[micro]), self.whole[area])}
         others: list[tuple[str, np.ndarray]] = []
-        if self.ev.total.counts_by_score.n_classes > 1:
+        if present(self.ev.total.counts_by_score).n_classes > 1:
             drawn: dict[Hashable, pd.DataFrame] = dict(iter(self.points[~micro].groupby("label", sort=False)))
             for i, label in enumerate(self.areas.index[:TOP]):
                 text, value = terminal(str(label)), float(self.areas[area].iloc[i])
@@ -107,7 +108,7 @@ def curves_section(curves: Curves | None, folds: int, noun: str) -> Section | No
     if curves is None or not curves.figures:
         return None
     areas, drawn = curves.areas, curves.figures
-    several = curves.ev.total.counts_by_score.n_classes > 1
+    several = present(curves.ev.total.counts_by_score).n_classes > 1
     which = _which(curves, noun) if several else ""
     over = " Each curve joins the instances of all folds." if folds else ""
     columns = [

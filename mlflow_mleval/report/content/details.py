@@ -25,6 +25,7 @@ from mlflow_mleval.report.document import ALWAYS, Column, Document, Figure, Link
 from mlflow_mleval.report.escape import terminal
 from mlflow_mleval.report.figures.profile_lines import profile_lines, ratio_panels
 from mlflow_mleval.report.numerals import ARROWS, NONE, aligned, fixed, number, pvalue, with_intervals
+from mlflow_mleval.validation import present
 
 #: Measures in a table that has a column for each, those of most weight; measures a method is best at; datasets whose profiles are
 #: drawn; rows of a table.
@@ -63,7 +64,7 @@ def section(c: Comparison, of: str, *, method: str = "", dataset: str = "", agai
     on = _known(dataset, c.study.datasets, "dataset") if of in ("cell", "dataset") else ""
     if of == "pair" and len({*methods}) < 2:
         raise IncomparableRunsError(f"a pair needs two methods, got {terminal(methods[0])!r} twice.")
-    make = {"method": _method, "dataset": _dataset, "cell": _cell, "pair": _pair}[of]
+    make: Any = {"method": _method, "dataset": _dataset, "cell": _cell, "pair": _pair}[of]
     blocks = make(c, *methods, *([on] if on else []), *([base] if of == "cell" else []))
     return Section("detail", "A closer look", blocks, open=True)
 
@@ -204,7 +205,7 @@ def _by_measure(c: Comparison, measures: pd.DataFrame) -> Table:
 
 
 def _against(c: Comparison, method: str) -> Table:
-    pairs, test = part.pairs_of(c, method), c.deciding.test
+    pairs, test = part.pairs_of(c, method), present(c.deciding).test
     apart = {other: word for pair in c.separated if method in pair for other, word in
              ((pair[1], "better") if pair[0] == method else (pair[0], "worse"),)}  # fmt: skip
     what = c.compared if c.on == FUSED else name(c.on)
@@ -265,7 +266,7 @@ def _about_dataset(c: Comparison, dataset: str, flows: pd.DataFrame, filled: set
     if constant.any():
         said.append(f"Alike for all methods, so that it tells none apart: {listed(np.array(c.study.measures)[constant])}.")
     if filled:
-        whose = listed(sorted(filled, key=c.order.index))
+        whose = listed(sorted(filled, key=lambda method: c.order.index(method)))
         said.append(f"Results of {whose} are missing and count as the worst (policy {c.study.missing}).")
     if f"folds.{dataset}" in c.absent:
         said.append(f"Its folds were not tested: {c.absent[f'folds.{dataset}']}")
@@ -321,7 +322,7 @@ def _about_pair(c: Comparison, a: str, b: str) -> list[str]:
         apart = next((pair for pair in c.separated if set(pair) == {a, b}), None)
         said.append(f"The evidence separates them, {name(apart[0])} the better ({deciding_test(c)})." if apart else
                     f"The evidence does not separate them ({deciding_test(c)}).")  # fmt: skip
-        kept = c.stability and c.stability.separations
+        kept = None if c.stability is None else c.stability.separations
         if apart and kept is not None and apart in kept.stays:
             stays, of = kept.of(apart)
             lost = f", but not under {joined(lost)}" if (lost := lost_choices(kept, apart)) else ""

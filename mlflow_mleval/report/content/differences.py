@@ -15,6 +15,7 @@ from mlflow_mleval.report.figures.critical import MOST_BARS, critical_difference
 from mlflow_mleval.report.figures.pairwise import pairwise_matrix
 from mlflow_mleval.report.numerals import number, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.validation import present
 
 #: More pairs than this are for the CSV file.
 PAIRS = 500
@@ -26,7 +27,7 @@ def section(c: Comparison, depth: int = PAPER) -> Section:
     """Friedman, the diagram, the matrix and the table of pairs, tests and table down to `depth`; or why there are none."""
     if c.deciding is None:
         return Section("differences", "Differences", [Text([c.decision], depth=PAGE if depth else ALWAYS)])
-    found = f"{len(c.separated)} of {count(c.pairwise.n_comparisons, 'pair')} separated"
+    found = f"{len(c.separated)} of {count(present(c.pairwise).n_comparisons, 'pair')} separated"
     tests = Text([*omnibus(c), f"For pairs: {c.decision}"], depth=depth)
     if c.options["control"] is not None:
         return Section("differences", "Differences", [tests, _diagram(c), measure_pairs(c, depth=depth)], found)
@@ -108,7 +109,7 @@ def describe_cliques(cliques: Sequence[Sequence[str]], order: Sequence[str]) -> 
     ('No two methods are separated.', 'Every two methods are separated.')
     """
     place = {m: i for i, m in enumerate(order)}
-    groups = sorted((sorted(group, key=place.get) for group in cliques), key=lambda group: place[group[0]])
+    groups = sorted((sorted(group, key=place.__getitem__) for group in cliques), key=lambda group: place[group[0]])
     if len(groups) == 1:
         return "No two methods are separated."
     if all(len(group) == 1 for group in groups):
@@ -153,7 +154,7 @@ def _diagram(c: Comparison) -> Figure:
     if control is None:
         columns.append(Column("groups", [c.letters[m] for m in shown], "<", tip="methods that share a letter are not separated"))
     table = Table(columns, title="Mean ranks and groups as a table", folded=True, depth=PAGE)
-    drawn = (mean, bars, c.deciding.critical_difference)
+    drawn = (mean, bars, present(c.deciding).critical_difference)
     return Figure(critical_difference(*drawn), caption, table, "Critical-difference diagram", tikz=in_tikz(*drawn))
 
 
@@ -164,7 +165,7 @@ def _matrix(c: Comparison) -> Figure:
         f"the column; stronger with the size of the effect. A frame marks pairs that are separated ({deciding_test(c)})."
         f"{only_best(len(c.order))}"
     )
-    return Figure(pairwise_matrix(c.pairs, c.order, c.deciding.test.column), caption, title="Every pair")
+    return Figure(pairwise_matrix(c.pairs, c.order, present(c.deciding).test.column), caption, title="Every pair")
 
 
 def _what(c: Comparison) -> str:
@@ -173,7 +174,8 @@ def _what(c: Comparison) -> str:
 
 def measure_pairs(c: Comparison, *, depth: int = PAPER, folded: bool = False) -> Table:
     """The pairs, separated ones first; what decides comes right after the difference."""
-    shown, test, deciding = c.pairs.head(PAIRS), c.pairwise, c.deciding.test
+    shown, deciding = c.pairs.head(PAIRS), present(c.deciding).test
+    test = present(c.pairwise)
     what = _what(c)
     if c.on != FUSED and c.study.directions[c.on] == "min":
         what += " with its sign turned"

@@ -20,6 +20,7 @@ from mlflow_mleval.report.figures.fold_scatter import DETAILED, INSIDE, fold_his
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import ARROWS, aligned, fixed, level, number, percent, pvalue, with_intervals
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.validation import present
 
 Folds = Mapping[str, FoldComparison]
 
@@ -66,7 +67,7 @@ def _section(folds: Folds, absent: Mapping[str, str], alone: bool) -> Section:
     return Section("folds", "By fold", blocks, hint + lost_pairs(folds.values()))
 
 
-def on_dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, int]) -> list[Any]:
+def on_dataset(dataset: str, found: FoldComparison, i: int, at: Mapping[str, Any]) -> list[Any]:
     shared = found.n_shared_folds == found.n_folds
     where = f"over {count(found.n_folds, 'fold')}{'' if shared else ', as far as a method has them,'} of {name(dataset)}"
     of_pairs = where if shared else f"over the {found.folds_of_a_pair} of {name(dataset)} that both have"
@@ -315,7 +316,7 @@ def _learned(dataset: str, found: FoldComparison) -> list[Any]:
     note = "Weights per standard deviation of what is left of fold and method: comparable between measures."
     weights = Table(columns, title="Weights of the learned measures", note=note, depth=PAGE)
     first = shares.index[0]
-    tests = found.learned_tests.query("learned == @first")
+    tests = present(found.learned_tests).query("learned == @first")
     least = tests.nsmallest(PAIRS, "pvalue")
     columns = [*doc.pair(least), Column("difference", [*map(number, least["mean_difference"])]),
                doc.pvalues("p (Holm)", least["pvalue_corrected"]), Column("t", [*map(number, least["statistic"])])]  # fmt: skip
@@ -355,12 +356,13 @@ def _record(found: FoldComparison) -> dict[str, Any]:
 
 def _manova(found: ManovaResult | None) -> dict[str, Any] | None:
     names = ("statistic", "pvalue", "f_statistic", "df", "design", "approximation", "ratio", "warnings")
-    return found and {**doc.named(found, *names), "table": found.table.to_dict(orient="index")}
+    return None if found is None else {**doc.named(found, *names), "table": found.table.to_dict(orient="index")}
 
 
 def tables(folds: Folds) -> dict[str, pd.DataFrame]:
     """The tables of all datasets by name, unrounded."""
-    index, parts = ["method", "fold"], {}
+    index = ["method", "fold"]
+    parts: dict[str, dict[str, pd.DataFrame]] = {}
     for dataset, f in folds.items():
         values = f.values.rename_axis(index).reset_index().melt(index, var_name="measure")
         found = {"pairs": f.pairs, "posthoc": f.posthoc, "means": f.means.reset_index(), "values": values}

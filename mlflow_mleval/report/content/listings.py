@@ -93,7 +93,7 @@ def _grid(study: Study) -> Table:
     """Which cells have a result, and why others have none."""
     status, methods = study.statuses(), study.methods
     none = ("–", "no run" if status else "no result")
-    sign = {cell: _SIGNS.get(status.get(cell), none) for cell in study.gaps()}
+    sign = {cell: _SIGNS.get(status.get(cell, ""), none) for cell in study.gaps()}
     lost = [[m for m in methods if (d, m) in sign] for d in study.datasets]
     used = [f"{mark} {text}" for mark, text in (*_SIGNS.values(), none) if (mark, text) in sign.values()]
     marks = ["".join(sign.get((d, m), "●")[0] for m in methods) for d in study.datasets]

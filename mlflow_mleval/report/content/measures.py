@@ -15,6 +15,7 @@ from mlflow_mleval.report.figures.correlation import correlation_graph
 from mlflow_mleval.report.figures.gaia import gaia
 from mlflow_mleval.report.numerals import ARROWS, fixed, number
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.validation import present
 
 
 def section(c: Comparison) -> Section:
@@ -79,7 +80,7 @@ def _by_measure(c: Comparison) -> Table:
 
 
 def _correlation(c: Comparison) -> Figure:
-    r = c.redundancy
+    r = present(c.redundancy)
     gone = dict(zip(r.dropped["measure"], r.dropped["because_of"], strict=True))
     groups = [g for g in r.groups if len(g) > 1]
     arrows = {m: _arrow(c, m) for m in c.study.measures}
@@ -103,7 +104,7 @@ def _correlation(c: Comparison) -> Figure:
 
 
 def _without(c: Comparison) -> Table | Text:
-    r = c.redundancy
+    r = present(c.redundancy)
     if r.dropped.empty:
         return doc.note("Nothing is redundant at this threshold, so the filter keeps the ranking as it is.")
     shown = r.ranking.iloc[:TOP]
@@ -127,7 +128,7 @@ def _moved(places: float) -> str:
 
 
 def _plane(c: Comparison) -> Figure:
-    plane, order = c.plane, c.fusion.ranking.index
+    plane, order = present(c.plane), c.fusion.ranking.index
     doubt = " Less than 60%: do not read distances from it." if plane.explained < 0.6 else ""
     caption = (
         f"Methods (dots) and measures (arrows) in the plane that shows {plane.explained:.0%} of the differences between net "

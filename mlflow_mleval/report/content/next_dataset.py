@@ -12,6 +12,7 @@ from mlflow_mleval.report.document import PAGE, Beside, Column, Figure, Section,
 from mlflow_mleval.report.figures.shrinkage import shrinkage
 from mlflow_mleval.report.glossary import glossary
 from mlflow_mleval.report.numerals import fixed, number, with_intervals
+from mlflow_mleval.validation import present
 
 #: What the three masses are called where the first method is named.
 LIKELIEST = {"share_better": "first", "share_equivalent": "neither", "share_worse": "second"}
@@ -62,7 +63,7 @@ def sentences(c: Comparison) -> list[Sentence]:
 
 
 def _table(c: Comparison, depth: int) -> Table:
-    found = c.next_dataset
+    found = present(c.next_dataset)
     parts = {measure: found.table(measure, c.order) for measure in found.pairs}
     table = pd.concat([part.assign(measure=measure) for measure, part in parts.items()], ignore_index=True)
     pairs = next(iter(found.pairs.values()))
@@ -90,7 +91,7 @@ def _table(c: Comparison, depth: int) -> Table:
 
 def _figure(c: Comparison, measure: str) -> Figure:
     """The differences of the first pair of the table: not every method has folds."""
-    found = c.next_dataset
+    found = present(c.next_dataset)
     row, rope = found.table(measure, c.order).iloc[0], found.ropes[measure]
     first, second = row.method_a, row.method_b
     by_dataset = found.by_dataset(measure, first, second)

@@ -47,7 +47,7 @@ def document(found: ProfileComparison, provenance: Mapping[str, Any]) -> Documen
     )  # fmt: skip
 
 
-def _section(found: ProfileComparison, at: Mapping[str, int]) -> Section:
+def _section(found: ProfileComparison, at: Mapping[str, Any]) -> Section:
     """The sentences, tables and notes at this depth, and the figures."""
     datasets = found.datasets
     blocks: list[Any] = [Text(sentences(found), role="flow", **at)]
@@ -136,7 +136,7 @@ def _changes(found: ProfileComparison) -> list[str]:
     else:
         table = found.oriented_patterns.set_index(["method", "against"]).sort_index()
         keys = pairs[["method", "against"]].head(TOLD).itertuples(index=False, name=None)
-        said = [_over_datasets(*key, table.loc[[key]], SYMBOLS[found.options["family"]]) for key in keys]
+        said = [_over_datasets(key[0], key[1], table.loc[[key]], SYMBOLS[found.options["family"]]) for key in keys]
     if len(pairs) > TOLD:
         said[-1] += f" The order of {count(len(pairs) - TOLD, 'other pair')} changes, too."
     if not found.crossings["certain"].any() and found.ratios["pvalue"].notna().any():

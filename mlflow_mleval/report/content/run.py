@@ -24,6 +24,7 @@ from mlflow_mleval.report.figures.profile_lines import profile_lines
 from mlflow_mleval.report.figures.run_figures import run_folds, run_labels
 from mlflow_mleval.report.numerals import NONE, aligned, number, pvalue
 from mlflow_mleval.report.svg import TOP, Svg
+from mlflow_mleval.validation import present
 
 #: Of more labels than these, not every k of a loss profile is computed; of that many values of k stand in its table.
 _PARAMETERS, _SHOWN = 1_000, 30
@@ -201,7 +202,7 @@ class RunReport:
     def place(self, label: Hashable) -> list[Hashable]:
         """Where a label stands in the hierarchy: a path from a root down to it."""
         path = [label]
-        while parents := self.hierarchy.parents(path[-1]):
+        while parents := present(self.hierarchy).parents(path[-1]):
             path.append(min(parents, key=str))
         return path[::-1]
 
@@ -291,7 +292,7 @@ def _confused(report: RunReport) -> str:
     """The pairs of classes that are confused most often."""
     if report.ev.kind != ONE_LABEL:
         return ""
-    pairs = report.ev.total.classes.confusion.tocoo()
+    pairs = present(report.ev.total.classes).confusion.tocoo()
     wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
     most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
     names = report.ev.label_names
@@ -359,10 +360,10 @@ def measures(report: RunReport) -> Section:
         note = f"ci: 95% interval of the value over all instances{together}, for others like these and the models as they are."
         columns.insert(2 if folds is None else len(columns), Column("ci", interval, keep=4 if folds is None else 1, note=note))
     columns.append(Column("looks at", [FAMILIES[MEASURES[m].family] for m in table.index], "<", keep=2))
-    shown = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
+    table_of_measures = Table(columns, things="measures", depth=ALWAYS, most=len(MEASURES))
     notes = [*report.intervals.warnings, *_without_interval(report)]
     lacking = [Text(notes, "note", depth=PAGE)] if notes else []
-    return Section("measures", "Measures", [shown, *lacking], hint=f"{len(table)} of them, with directions")
+    return Section("measures", "Measures", [table_of_measures, *lacking], hint=f"{len(table)} of them, with directions")
 
 
 def _without_interval(report: RunReport) -> list[str]:
@@ -442,10 +443,10 @@ def _levels(report: RunReport) -> doc.Beside:
     tp, fp, fn = (counted[c] for c in ("tp", "fp", "fn"))
     counted.insert(1, "support", tp + fn)
     rates = np.transpose([tp / (tp + fp), tp / (tp + fn), 2 * tp / (2 * tp + fp + fn)])
-    rates = zip(*(aligned(row, 3) for row in rates), strict=True)
+    cells = zip(*(aligned(row, 3) for row in rates), strict=True)
     by_depth = Table(
         [Column("depth", [*map(str, counted.index)], "<"), *(_counts(c, counted[c]) for c in counted),
-         *map(Column, ("precision", "recall", "F1"), rates)], title="By depth", depth=PAGE,
+         *map(Column, ("precision", "recall", "F1"), cells)], title="By depth", depth=PAGE,
         note="1 is a root. Classes as they were assigned, without those above them; sums over instances.",
     )  # fmt: skip
     most = table.assign(errors=table["fp"] + table["fn"]).sort_values("errors", ascending=False, kind="stable").head(_ERRORS)

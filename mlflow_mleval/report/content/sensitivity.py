@@ -18,6 +18,7 @@ from mlflow_mleval.report.figures.bump import bump
 from mlflow_mleval.report.figures.weighting import rank_acceptability, weight_intervals
 from mlflow_mleval.report.numerals import NONE, number, percent
 from mlflow_mleval.report.svg import TOP
+from mlflow_mleval.validation import present
 
 
 def section(c: Comparison) -> Section | None:
@@ -66,10 +67,10 @@ def _separations(found: Separations | None, most: int | None = None) -> list[dic
 
 def _separated(c: Comparison) -> list[Table]:
     """The separated pairs, and what they depend on."""
-    found = c.stability.separations
+    found = present(c.stability).separations
     if not found or not len(found.stays):
         return []
-    rows = _separations(found, PAIRS)
+    rows = present(_separations(found, PAIRS))
     lost = [", ".join(_choice(choice["varies"], choice["choice"]) for choice in row["lost"]) or "–" for row in rows]
     columns = [
         names("method", (row["better"] for row in rows)), names("separated from", (row["worse"] for row in rows), "against"),
@@ -95,7 +96,7 @@ def _choice(kind: str, which: str) -> str:
 
 
 def _intervals(c: Comparison) -> Figure:
-    found = c.stability.intervals
+    found = present(c.stability).intervals
     table = found.table
     stays = "stays in the lead" if len(found.leaders) == 1 else "stay in the lead"
     caption = (
@@ -115,7 +116,7 @@ def _intervals(c: Comparison) -> Figure:
 
 def _smallest_shift(c: Comparison) -> str:
     """The smallest change of all weights together that costs the lead by net flow."""
-    d = c.stability.dethrone
+    d = present(c.stability).dethrone
     leader = name(d.leader_by_flow)
     if d.rival is None:
         return f"No change of all weights together would cost {leader} the lead by mean net flow."
@@ -124,7 +125,7 @@ def _smallest_shift(c: Comparison) -> str:
 
 
 def _acceptability(c: Comparison) -> Figure:
-    found = c.stability.acceptability
+    found = present(c.stability).acceptability
     shares = found.acceptability
     caption = (
         f"How often each method takes each rank under weights drawn at random ({found.n_resamples:,} draws, seed {found.seed}); "
@@ -153,7 +154,7 @@ def _scenarios(c: Comparison) -> Figure | Text:
         "other preference functions, one change at a time. Coloured: methods that come first somewhere. A line is broken where "
         f"a policy drops the method.{only_best(len(order))}"
     )
-    if impossible := c.stability.sensitivity.impossible:
+    if impossible := present(c.stability).sensitivity.impossible:
         caption += " Not possible: " + "; ".join(f"{policy} ({why})" for policy, why in impossible.items())
     title = f"All {len(scenarios)} combinations as a table"
     table = grid(everything.iloc[:TOP], "method", list(everything.columns), number, title=title)
@@ -170,7 +171,7 @@ def _label(key: tuple[str, str, str, str], chosen: tuple[str, str, str, str] | N
 
 
 def _left_out(c: Comparison) -> Table | Text:
-    found = c.stability.leave_one_out
+    found = present(c.stability).leave_one_out
     if found is None or found.reversals.empty:
         why = "no two others change places" if found is not None else "it takes at least three methods"
         return note(f"Leaving out one method at a time: {why}.")

@@ -14,6 +14,7 @@ from mlflow_mleval.analysis.survivals import Survivals
 from mlflow_mleval.naming import count
 from mlflow_mleval.report.document import ALWAYS, SHOWN, Section, Sentence, Text, joined, listed
 from mlflow_mleval.report.numerals import fixed, level, number, percent, pvalue
+from mlflow_mleval.validation import present
 
 #: Names of the preference functions as the reports write them.
 PREFERENCES = {
@@ -86,7 +87,7 @@ def by_fold(c: Comparison) -> list[Sentence]:
 def apart_by_folds(c: Comparison) -> list[str] | None:
     """Methods that the folds of the only dataset with any separate from the leader; None where they cannot say."""
     found = next(iter(c.folds.values()), None)
-    if len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
+    if found is None or len(c.folds) != 1 or len(c.leaders) > 1 or c.leader not in found.methods:
         return None
     return [m for m in found.methods if m != c.leader and found.separated.loc[c.leader, m]]
 
@@ -141,7 +142,7 @@ def _by_measure(what: str, chosen: Mapping[str, str]) -> str:
 
 def deciding_test(c: Comparison) -> str:
     """The test that decides about pairs, with its critical difference or correction, and the level."""
-    return f"{c.deciding.wording}, α = {level(c.options['alpha'])}"
+    return f"{present(c.deciding).wording}, α = {level(c.options['alpha'])}"
 
 
 def _lead(c: Comparison) -> Sentence:
@@ -165,7 +166,7 @@ def _lead(c: Comparison) -> Sentence:
 
 
 def _evidence(c: Comparison) -> Sentence:
-    rests = (c.deciding.test.key, "decides", "separated")
+    rests = (present(c.deciding).test.key, "decides", "separated")
     if c.options["control"] is not None:
         return Sentence(f"{_against_control(c, c.options['control'])} ({deciding_test(c)}).", rests)
     leaders = c.leaders
@@ -228,8 +229,8 @@ def _overall(c: Comparison) -> list[Sentence]:
 
 def _feasible(c: Comparison) -> list[Sentence]:
     """Why the deciding test could not separate any pair, whatever the values, and what it would need."""
-    unable = c.deciding.test.unable(c.deciding.result)
-    return [Sentence(unable, (c.deciding.test.key,))] if unable else []
+    unable = present(c.deciding).test.unable(present(c.deciding).result)
+    return [Sentence(unable, (present(c.deciding).test.key,))] if unable else []
 
 
 def _fused(c: Comparison) -> Sentence:
@@ -246,7 +247,7 @@ def _fused(c: Comparison) -> Sentence:
 def _tied_stability(c: Comparison) -> list[Sentence]:
     if len(c.study.measures) < 2:
         return []
-    found = c.stability.acceptability
+    found = present(c.stability).acceptability
     first = found.acceptability.loc[c.leaders, 1].sort_values(ascending=False, kind="stable").head(SHOWN)
     shares = joined([f"{listed([m])} under {percent(x)}" for m, x in first.items()])
     text = f"Which of them is ahead depends on the weights: first is {shares} of {found.n_resamples:,} random weightings."
@@ -256,14 +257,16 @@ def _tied_stability(c: Comparison) -> list[Sentence]:
 def _stability(c: Comparison, leader: str) -> list[Sentence]:
     if counts_wins(c):
         return []
-    found = c.survivals()
+    found = present(c.survivals())
     falls = f"; where it falls, {listed(found.rivals, last='or')} leads" if found.rivals else ""
     survived = _survived(found, one=len(c.study.measures) == 1)
-    rests = ["stability.sensitivity", *(["stability.leave_one_out"] if c.stability.leave_one_out is not None else [])]
+    rests = ["stability.sensitivity"]
+    if present(c.stability).leave_one_out is not None:
+        rests.append("stability.leave_one_out")
     sentences = [Sentence(f"Its lead survives {joined(survived)}{falls}.", tuple(rests))] if survived else []
     sentences += separations_in_words(c, leader)
     if len(c.study.measures) > 1:
-        draws, first = c.stability.acceptability.n_resamples, c.stability.acceptability.acceptability[1]
+        draws, first = present(c.stability).acceptability.n_resamples, present(c.stability).acceptability.acceptability[1]
         ahead = first.idxmax()
         other = "" if first[leader] >= first[ahead] else f", {listed([ahead])} under {percent(first[ahead])}"
         text = f"It leads under {percent(first[leader])} of {draws:,} random weightings{other}; {_shift(c)}."
@@ -278,7 +281,7 @@ def counts_wins(c: Comparison) -> bool:
 
 def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
     """How far the separations stay under other functions, weights, policies and sets of measures."""
-    found = c.stability.separations
+    found = present(c.stability).separations
     if not found:
         return []
     share = {pair: found.of(pair) for pair in c.separated}
@@ -316,7 +319,7 @@ def separations_in_words(c: Comparison, leader: str) -> list[Sentence]:
                 f"{'both' if of == 2 else f'all {of}'} stay" if kept == of else
                 f"{kept or 'none'} of the {of} {'stays' if kept < 2 else 'stay'}"
             )
-            said_already = set(leaders) <= set(c.survivals().rivals)
+            said_already = set(leaders) <= set(present(c.survivals()).rivals)
             where = "" if said_already else f", where {listed(leaders)} {'leads' if len(leaders) == 1 else 'lead'},"
             turned.append(f"Under {which}{where} {what}.")
     said = "; ".join(texts)
@@ -360,7 +363,7 @@ def _of(total: int, lost: Sequence[str], things: str) -> str:
 
 def _shift(c: Comparison) -> str:
     """The smallest change of one weight that costs the lead."""
-    single = c.stability.dethrone.single
+    single = present(c.stability).dethrone.single
     if single is None:
         return "no change of a single weight would cost it the lead"
     rival, measure, now, to = listed([single["rival"]]), listed([single["measure"]]), single["weight"], single["to"]

@@ -47,7 +47,7 @@ def gaia(methods: pd.DataFrame, measures: pd.DataFrame, decision: tuple[float, f
         label(svg, "decision axis", (dx, dy), taken, "strong small decision-axis")
     shown = []
     for i, (method, place) in enumerate(places.items()):
-        svg.dot(*place, 4.5, "faccent" if i == 0 else "fgrey", tip=method)
+        svg.dot(place[0], place[1], 4.5, "faccent" if i == 0 else "fgrey", tip=method)
         shown.append(label(svg, method, place, taken, "strong" if i == 0 else ""))
     shown += [label(svg, measure, tip, taken, "muted small") for measure, tip in tips.items()]
     missed(svg, shown.count(False), 4)

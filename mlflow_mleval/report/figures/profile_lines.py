@@ -194,7 +194,7 @@ def _stretch(svg: Svg, kind: int, points: np.ndarray, class_: str, tip: str, das
     if len(points) > 1:
         svg.path([tuple(p) for p in points], class_, tip=tip, stroke_dasharray=dash)
     else:
-        svg.dot(*points[0], 2.4, f"f{kind % COLOURS}", tip=tip)
+        svg.dot(points[0][0], points[0][1], 2.4, f"f{kind % COLOURS}", tip=tip)
 
 
 def _runs(flags: np.ndarray) -> list[np.ndarray]:

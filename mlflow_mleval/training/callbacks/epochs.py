@@ -22,7 +22,7 @@ from mlflow_mleval.training.epoch_metrics import EpochMetrics, say
 from mlflow_mleval.training.harmless import same_randomness, warn
 from mlflow_mleval.training.log_evaluation import payload_of
 from mlflow_mleval.training.scores import as_matrix
-from mlflow_mleval.validation import one_of, refuse_keywords
+from mlflow_mleval.validation import one_of, present, refuse_keywords
 
 #: Epochs that are faster than this share a request.
 _SECONDS = 1.0
@@ -190,9 +190,9 @@ class EpochLog:
             reasons = "; ".join(f"{m}: {ev.absent[m]}" for m in absent)
             warn(f"mleval: {len(absent)} of the measures chosen for each epoch cannot be computed ({reasons}).")
         self._count += 1
-        self._metrics.add(ev, epoch, self.measures)
+        present(self._metrics).add(ev, epoch, self.measures)
         if time.monotonic() - self._sent >= _SECONDS:
-            self._metrics.send(Delivery())
+            present(self._metrics).send(Delivery())
             self._sent = time.monotonic()
 
     def _epoch_options(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class EpochLog:
         )  # fmt: skip
         # A store that was away for an epoch may be back, and the result of the whole training is worth a try.
         delivery = Delivery(now=True)
-        delivery.send("the evaluation at the end", replace(payload, history=self._metrics.pending), self.run_id, None)
+        delivery.send("the evaluation at the end", replace(payload, history=present(self._metrics).pending), self.run_id, None)
         if delivery.warning:
             warn(f"mleval: {delivery.warning}")
         self._forget()
