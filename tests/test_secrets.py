@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import re
+import sqlite3
 import sys
 import traceback
 import warnings
@@ -224,6 +225,25 @@ def test_passwords_of_addresses_that_were_met_are_hidden():
     told = redaction.redacted(f"Port could not be cast to integer value as '{CORE}', hUsH4zQ, /w149")
     assert told == "Port could not be cast to integer value as '***', ***, /***"
     assert len(redaction._met) == 100
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f"ftp://me:{CORE}/w{CORE}@127.0.0.1:9/a", f"http://me:{CORE}@[::1/a", f"sftp://me:{CORE}@127.0.0.1:9/a"],
+)
+def test_no_password_of_an_address_of_artifacts_is_shown(db, address):
+    """A member may set any; reading the run's artifacts and writing to them fail."""
+    mleval.log_evaluation(mleval.evaluate(Y, Y), method="m", dataset="d", y_true=Y, log_instances=True)
+    mleval.log_evaluation(mleval.evaluate(Y, Y), method="n", dataset="d", y_true=Y, log_instances=True)
+    open_run = mlflow.MlflowClient().create_run("0").info.run_id
+    with contextlib.closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("UPDATE runs SET artifact_uri = ?", (address,))
+    with pytest.raises(StoreError) as caught:
+        mleval.log_evaluation(mleval.evaluate(Y, Y), method="o", dataset="d", run_id=open_run)
+    clean(whole(caught.value))
+    result = CliRunner().invoke(main, ["compare", "--over", "instances", "-n", "Default", "--dataset", "d"])
+    assert result.exit_code == 1, result.output
+    clean(result.output + whole(result.exception))
 
 
 # --- errors
