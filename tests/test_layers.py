@@ -16,7 +16,7 @@ LAYERS = [
     ["errors", "redaction", "validation", "naming", "reported", "lazy"], ["measures"],
     ["evaluation", "batches", "study", "survey"],
     ["analysis"], ["files"], ["tracking", "report"], ["training", "callbacks", "genai", "stats", "losses"],
-    ["surrogate", "assembling"], ["cli", "server"],
+    ["surrogate", "assembling"], ["cli", "server", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -1,0 +1,52 @@
+# Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.
+from mlflow_mleval.analysis.bayes import bayesian_signed_rank as bayesian_signed_rank
+from mlflow_mleval.analysis.bayes import bayesian_t as bayesian_t
+from mlflow_mleval.analysis.folds.five_by_two import five_by_two as five_by_two
+from mlflow_mleval.analysis.folds.hotelling import hotelling as hotelling
+from mlflow_mleval.analysis.folds.hotelling import hotelling_pairs as hotelling_pairs
+from mlflow_mleval.analysis.folds.manova import manova as manova
+from mlflow_mleval.analysis.folds.mardia import mardia as mardia
+from mlflow_mleval.analysis.hierarchical_t import hierarchical_t as hierarchical_t
+from mlflow_mleval.analysis.instance_tests import instance_tests as instance_tests
+from mlflow_mleval.analysis.instance_tests import sign_test as sign_test
+from mlflow_mleval.analysis.measure_intervals import measure_intervals as measure_intervals
+from mlflow_mleval.analysis.planning import equivalence as equivalence
+from mlflow_mleval.analysis.planning import plan as plan
+from mlflow_mleval.analysis.posthoc.betting import betting as betting
+from mlflow_mleval.analysis.posthoc.bonferroni_dunn import bonferroni_dunn as bonferroni_dunn
+from mlflow_mleval.analysis.posthoc.max_t import max_t as max_t
+from mlflow_mleval.analysis.posthoc.nemenyi import nemenyi as nemenyi
+from mlflow_mleval.analysis.posthoc.wilcoxon import wilcoxon_pairs as wilcoxon_pairs
+from mlflow_mleval.analysis.power_curve import power_curve as power_curve
+from mlflow_mleval.analysis.ranks import friedman as friedman
+from mlflow_mleval.analysis.ranks import skillings_mack as skillings_mack
+from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
+from mlflow_mleval.analysis.resampling import bootstrap_ranks as bootstrap_ranks
+from mlflow_mleval.analysis.resampling import rank_confidence as rank_confidence
+
+__all__ = [
+    "bayesian_signed_rank",
+    "bayesian_t",
+    "betting",
+    "bonferroni_dunn",
+    "bootstrap_ranks",
+    "equivalence",
+    "five_by_two",
+    "friedman",
+    "hierarchical_t",
+    "hotelling",
+    "hotelling_pairs",
+    "instance_tests",
+    "manova",
+    "mardia",
+    "max_t",
+    "measure_intervals",
+    "nemenyi",
+    "plan",
+    "power_curve",
+    "rank_confidence",
+    "repeat_tests",
+    "sign_test",
+    "skillings_mack",
+    "wilcoxon_pairs",
+]

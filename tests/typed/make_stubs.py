@@ -1,0 +1,59 @@
+"""Write what a type checker sees of names that are imported when they are first asked for.
+
+`python tests/typed/make_stubs.py` writes a stub beside each module that loads lazily, from the lists that these modules load by;
+a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import mlflow_mleval
+from mlflow_mleval import callbacks, genai, losses, stats
+
+ROOT = Path(mlflow_mleval.__file__).parent
+HEAD = "# Written by tests/typed/make_stubs.py: what a type checker sees of names that load lazily.\n"
+
+
+def stubs() -> dict[str, str]:
+    """By file name the text of each stub."""
+    where = mlflow_mleval._PUBLIC | mlflow_mleval._ALSO
+    classes = callbacks.CALLBACKS
+    namespaces = {
+        "stats": [(where[name], name, name) for name in stats.NAMES],
+        "losses": [(where[name], name, name) for name in losses.NAMES],
+        "genai": [(module, name, name) for name, module in genai._WHERE.items()],
+        "callbacks": [(f"training.callbacks.{name}", cls, name) for name, cls in classes.items()],
+    }
+    public = [(module, name, name) for name, module in where.items() if module != name]
+    modules = [("", name, name) for name, module in where.items() if module == name]
+    package = imports(modules + public) + "\n__version__: str\n" + exported(mlflow_mleval.__all__)
+    texts = {
+        name: imports(rows) + "\n" + exported([called for *_, called in rows])
+        for name, rows in namespaces.items()
+    }
+    return {f"{name}.pyi": HEAD + text for name, text in {"__init__": package, **texts}.items()}
+
+
+def imports(rows: list[tuple[str, str, str]]) -> str:
+    """Statements that export a name of a module under a name, in the order of ruff."""
+    full = sorted(
+        (f"mlflow_mleval.{module}".removesuffix("."), not name[0].isupper(), name, called)
+        for module, name, called in rows
+    )
+    return "".join(f"from {module} import {name} as {called}\n" for module, _, name, called in full)
+
+
+def exported(names: Iterable[str]) -> str:
+    """The list of what a module exports."""
+    return "".join(["__all__ = [\n", *(f'    "{name}",\n' for name in sorted(names)), "]\n"])
+
+
+def main() -> None:
+    for name, text in stubs().items():
+        (ROOT / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
