@@ -56,6 +56,18 @@ def test_a_file_becomes_a_run_that_a_study_reads(client, csv):
     assert len(study.folds) == 10
 
 
+def test_scores_of_one_label_that_are_no_probabilities_say_so(client, tmp_path):
+    path, args = tmp_path / "p.csv", ("--method", "m", "--dataset", "d")
+    path.write_text("true,score_a,score_b\na,0.667,0.332\nb,0.5,0.5\na,0.125,0.875\n")
+    assert "probabilities were rounded" in run(path, *args).stdout
+    path.write_text("true,score_a,score_b\na,0.667,0.132\nb,0.5,0.5\na,0.125,0.875\n")
+    assert "or pass --no-probabilities if these are other scores" in " ".join(run(path, *args, code=1).output.split())
+    assert "is said to hold other scores" in " ".join(run(path, *args, "--no-probabilities").stdout.split())
+    path.write_text("true_a,score_a\n1,0.7\n0,0.2\n")
+    refused = " ".join(run(path, *args, "--no-probabilities", code=2).output.split())
+    assert "--no-probabilities is for one label of several" in refused
+
+
 def test_measures_on_request_bring_curves_into_the_run(client, csv, tmp_path):
     y, s, _ = made()
     edges = tmp_path / "edges.txt"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mlflow_mleval as mleval
 from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files import class_predictions
 from mlflow_mleval.files import predictions as predictions_file
 from mlflow_mleval.files.evaluate_file import evaluate_file
 from mlflow_mleval.files.predictions import open_predictions, read_hierarchy
@@ -88,6 +89,54 @@ def test_threshold_and_conventions_are_those_of_evaluate(tmp_path):
     for conventions in ("sklearn", "mulan"):
         expected = mleval.evaluate(y, s, threshold=0.3, conventions=conventions, label_names=list("01234"))
         same(evaluate_file(path, threshold=0.3, conventions=conventions), expected)
+
+
+def drawn_classes(n=200, n_classes=3):
+    rng = np.random.default_rng(0)
+    scores = rng.dirichlet(np.ones(n_classes), n)
+    return np.array([*"abcdefgh"])[rng.integers(0, n_classes, n)], scores
+
+
+def class_table(true, scores):
+    return pd.DataFrame({"true": true, **{f"score_{c}": column for c, column in zip("abcdefgh", scores.T, strict=False)}})
+
+
+@pytest.mark.parametrize("format", ["%.3f", "%.2f", "%.3g", "%.17g"])
+def test_rounded_probabilities_of_classes_are_divided_by_their_sums_and_that_is_said_once(tmp_path, format, monkeypatch):
+    monkeypatch.setattr(class_predictions, "_ROWS", 50)
+    true, scores = drawn_classes()
+    class_table(true, scores).to_csv(tmp_path / "p.csv", index=False, float_format=format)
+    notes = []
+    found = evaluate_file(tmp_path / "p.csv", say=notes.append)
+    rounded = np.array([[float(format % x) for x in row] for row in scores])
+    expected = mleval.evaluate(true, rounded / rounded.sum(axis=1, keepdims=True), label_names=["a", "b", "c"])
+    assert found.measures == pytest.approx(expected.measures)
+    said = ["probabilities were rounded: in each row they are divided by their sum, such as"]
+    assert [note.rpartition(" ")[0] for note in notes] == ([] if format == "%.17g" else said)
+
+
+def test_probabilities_of_single_precision_are_accepted(tmp_path):
+    true, scores = drawn_classes(n_classes=8)
+    table = class_table(true, scores.astype(np.float32))
+    table.to_csv(tmp_path / "p.csv", index=False)
+    table.to_parquet(tmp_path / "p.parquet")
+    expected = mleval.evaluate(true, scores, label_names=[*"abcdefgh"]).measures["log_loss"]
+    for name in ("p.csv", "p.parquet"):
+        assert evaluate_file(tmp_path / name).measures["log_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_sums_that_rounding_does_not_explain_are_refused_unless_the_scores_are_none(tmp_path):
+    true, scores = drawn_classes()
+    for wrong in (0.9 * scores, scores.round(3) * 0.99, (scores.round(3) - 0.002).clip(0), (scores > 0.4) * 1.0):
+        class_table(true, wrong).to_csv(tmp_path / "p.csv", index=False)
+        with pytest.raises(ImportFileError, match=r"must sum to 1 .* or pass `probabilities=False` if these are other scores"):
+            evaluate_file(tmp_path / "p.csv")
+        found = evaluate_file(tmp_path / "p.csv", probabilities=False)
+        assert "log_loss" not in found.measures and "top1_accuracy" in found.measures
+        assert "probabilities, and `y_score` is said to hold other scores" in found.absent["log_loss"]
+    (tmp_path / "sets.csv").write_text("true_a,score_a\n0,0.2\n1,0.7\n")
+    with pytest.raises(ValueError, match="`probabilities` is for one label"):
+        evaluate_file(tmp_path / "sets.csv", probabilities=False)
 
 
 def test_labels_may_be_classes_of_a_hierarchy(tmp_path):

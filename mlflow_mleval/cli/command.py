@@ -106,7 +106,7 @@ def in_flags(text: str) -> str:
     names = {option.name: max(option.opts, key=len) for command in commands for option in command.params}
 
     def flag(found: re.Match[str]) -> str:
-        value = "" if found[2] == "True" else found[2].strip(_QUOTES)
+        value = "" if found[2] in ("True", "False") else found[2].strip(_QUOTES)
         return f"{names[found[1]]} {value}".rstrip() if found[1] in names else found[0]
 
     return re.sub(r"`([a-z_]+)=([^`]*)`", flag, text)

@@ -35,7 +35,7 @@ _HIERARCHICAL = (
 
 
 #: What has no meaning for answers that a run holds.
-_FOR_FILES = ("cluster", "threshold", "truth", "train_labels", "engine", "master", "run_id")
+_FOR_FILES = ("cluster", "threshold", "probabilities", "truth", "train_labels", "engine", "master", "run_id")
 
 
 @click.command(cls=Command, params=[
@@ -44,6 +44,8 @@ _FOR_FILES = ("cluster", "threshold", "truth", "train_labels", "engine", "master
            help="What they were made on; with --run by default the run's data, or its experiment."),
     Option("Evaluation", "--threshold", type=float,
            help="Predict the labels with at least this score, if FILE has scores only. Default: 0.5."),
+    Option("Evaluation", "--no-probabilities", "probabilities", is_flag=True, default=None, flag_value=False,
+           help="Of one label: the scores are no probabilities, although all lie between 0 and 1."),
     Option("Evaluation", "--conventions", type=click.Choice(["sklearn", "mulan"]),
            help="How empty sets and ties count. Default: sklearn."),
     Option("Evaluation", "--truth", type=_FILE, metavar="FILE",
@@ -139,23 +141,24 @@ def evaluate(
         return
     if lacking := [flag for flag, value in (("--method", method), ("--dataset", dataset)) if value is None]:
         raise click.UsageError(f"Missing option '{lacking[0]}'.")
+    notes: list[str] = []
     if engine == "spark":
-        if apart := [name for name in ("truth", "train_labels", "cluster") if name in given]:
-            flag = apart[0].replace("_", "-")
-            raise click.UsageError(f"--{flag} must be left out with --engine spark, which lacks it.")
+        if apart := [name for name in ("truth", "train_labels", "cluster", "probabilities") if name in given]:
+            raise click.UsageError(f"{typed[apart[0]]} must be left out with --engine spark, which lacks it.")
         ev, ignored = evaluate_with_spark(file, master=master, progress=sys.stderr.isatty() and not quiet, **given)
     elif master is not None:
         raise click.UsageError("--master must go with --engine spark.")
     else:
         with progress("evaluating", quiet) as step:
-            ev = evaluate_file(file, **given, progress=step)
+            ev = evaluate_file(file, **given, progress=step, say=notes.append)
         ignored = () if "truth" in given else open_predictions(file).ignored
     if "threshold" in given and ev.threshold is None:
         raise click.UsageError(f"--threshold: {file!r} has predictions, which need none. Leave it out.")
     say("logging …", quiet)
     run = log_evaluation(ev, method=method, dataset=dataset, run_id=run_id, experiment_name=experiment_name)
     ignored = [name for name in ignored if name != choices["cluster"]]
-    notes = [f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}"] if ignored else []
+    if ignored:
+        notes.append(f"not used, because they hold neither truth nor predictions: {', '.join(ignored)}")
     shown = evaluation_document(ev, {"method": method, "dataset": dataset, "run_id": run}, notes)
     write(shown.render(chosen, width()), filename, quiet)
 

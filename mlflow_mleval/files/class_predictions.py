@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.files.reading import FOLD, PredictionFile, Progress, csv_rows, fold_name, reason
@@ -18,6 +19,10 @@ from mlflow_mleval.naming import quoted, some
 
 _ROWS = 1 << 15  # rows that are read together
 _TRUE, _PRED, _SCORE = ("true", "y_true"), ("pred", "y_pred"), ("score", "y_score")
+#: Sums of probabilities this close to 1 need no other reason than single precision.
+_SINGLE = 1e-6
+#: Decimals and significant digits to which probabilities may have been rounded; with more, sums differ less than that.
+_DIGITS = range(1, 8)
 #: Where a row stands, and its cells.
 _Row = tuple[str, Sequence[Any]]
 
@@ -77,6 +82,39 @@ def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile
 
     ignored = tuple(column for i, column in enumerate(header) if i not in used)
     return PredictionFile(names, inputs, ignored, batches())
+
+
+def unrounded(scores: Any) -> tuple[Any, str]:
+    """Rounded probabilities of classes divided by their sums, and what to say of it; other scores as they are.
+
+    Rounding moves each of C probabilities by half a unit of its last decimal, or of its last significant digit, at most.
+
+    >>> unrounded(np.array([[0.333, 0.333, 0.333], [0.5, 0.25, 0.25]]))[1]
+    'probabilities were rounded: in each row they are divided by their sum, such as 0.999'
+    >>> unrounded(np.array([[0.333, 0.333, 0.233]]))[1]
+    ''
+    """
+    if np.ndim(scores) != 2 or scores.dtype.kind != "f" or scores.min() < 0 or scores.max() > 1:
+        return scores, ""
+    sums = scores.sum(axis=1)
+    off = np.abs(sums - 1)
+    if off.max() <= np.sqrt(np.finfo(float).eps) or not (off <= _by_rounding(scores) + _SINGLE).all() or not sums.all():
+        return scores, ""
+    shown = f"{sums[off.argmax()]:.9g}"
+    return scores / sums[:, None], f"probabilities were rounded: in each row they are divided by their sum, such as {shown}"
+
+
+def _by_rounding(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far off 1 rounding can bring the sum of each row: to as many decimals, or digits, as all numbers have at most."""
+    first = 10.0 ** np.floor(np.log10(np.where(scores > 0, scores, 1.0)))  # what the first digit counts
+    by_decimals = scores.shape[1] * 0.5 * _last_place(scores)
+    by_digits = (first * (scores > 0)).sum(axis=1) * 0.5 * _last_place(scores / first)
+    return np.maximum(by_decimals, by_digits)
+
+
+def _last_place(numbers: NDArray[np.float64]) -> float:
+    """What the last of the decimals counts that all numbers have at most; 0 where they have many."""
+    return next((10.0**-d for d in _DIGITS if np.abs(np.round(numbers, d) - numbers).max() < 1e-12), 0.0)
 
 
 def _class(row: _Row, header: Sequence[str], place: int, known: set[str] | None = None) -> str:

@@ -15,6 +15,7 @@ from scipy import sparse
 from mlflow_mleval.analysis.measure_intervals import with_clusters
 from mlflow_mleval.errors import ImportFileError
 from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.files.class_predictions import unrounded
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
 from mlflow_mleval.files.sparse_predictions import open_matrices, read_matrix
 from mlflow_mleval.measures.class_vectors import is_vector
@@ -28,7 +29,7 @@ def evaluate_file(
     path: str | Path, *, truth: str | Path | None = None, hierarchy: str | Path | Hierarchy | None = None,
     threshold: float = 0.5, conventions: str = "sklearn", progress: Callable[[int, int], None] = lambda done, total: None,
     measures: Sequence[str] | None = None, train_labels: str | Path | None = None, cluster: str | None = None,
-    **hierarchy_options: Any,
+    probabilities: bool | None = None, say: Callable[[str], object] = lambda text: None, **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate a file of predictions; it may be larger than memory.
 
@@ -37,7 +38,8 @@ def evaluate_file(
     `truth` and `hierarchy`, lines of predicted and of true classes as HEMKit reads them, which leave `threshold` and
     `conventions` alone. The hierarchy is a Hierarchy or a file of lines "parent child" or CSV with the columns parent, child and
     maybe weight. `train_labels` is a file of labels as `truth`, for propensities. `cluster` is a column of a CSV or
-    parquet file that tells which instances belong together. Further options are those of
+    parquet file that tells which instances belong together. `probabilities` is that of `evaluate`, for one label; by default
+    probabilities whose sums only rounding keeps from 1 are divided by them, and `say` is told once. Further options are those of
     `mlflow_mleval.evaluate_hierarchical`. An ImportFileError names the line of a broken row. The Evaluation has `instances` where
     the file is read in one block; its `split` takes the rows of the file for the instances in their order.
     """
@@ -59,21 +61,38 @@ def evaluate_file(
         part = partial(evaluate_hierarchical, h=h, **options, **hierarchy_options)
     whole: Evaluation | None = None
     tested: dict[Any, Any] = {}
+    note = ""
     for batch in source.batches:
         start = 0 if whole is None else whole.total.n
+        one_label = truth is None and is_vector(batch["y_true"])
+        if one_label:
+            note = _as_probabilities(batch, probabilities) or note
+        elif probabilities is not None:
+            raise ValueError("`probabilities` is for one label of several classes. Leave it out.")
         try:
             found = part(**batch, instances=whole is None)
         except (ValueError, TypeError) as error:
-            if truth is None and is_vector(batch["y_true"]):  # those of label sets were looked through when they were read
+            if one_label:  # those of label sets were looked through when they were read
                 raise ImportFileError(f"{Path(path).name}, rows from {start + 1} on: {error}") from error
             raise
         whole = found if whole is None else merge([whole, found])
         if "folds" in batch:
             _add_rows(tested, batch["folds"], start, whole.total.n)
     whole = present(whole)  # a file without rows is refused when it is opened
+    if note:
+        say(note)
     if cluster is not None:
         whole = with_clusters(whole, _column(path, cluster))
     return replace(whole, split=split_digest(np.concatenate(tested[key]) for key in whole.sums)) if tested else whole
+
+
+def _as_probabilities(batch: dict[str, Any], probabilities: bool | None) -> str:
+    """Mend the sums of rounded probabilities in the batch, unless its scores are said to be others; what to tell of it."""
+    note = ""
+    if probabilities is not False and "y_score" in batch:
+        batch["y_score"], note = unrounded(batch["y_score"])
+    batch["probabilities"] = probabilities
+    return note
 
 
 def _column(path: str | Path, name: str) -> pd.Series:

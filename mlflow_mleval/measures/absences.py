@@ -63,6 +63,9 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Col
 
 
 def _no_probabilities(sums: Sums) -> str:
+    low, high = sums.score_range
+    if low >= 0 and high <= 1:
+        return "it needs probabilities, and `y_score` is said to hold other scores"
     return f"it needs scores in [0, 1], and `y_score` reaches {sums.reach}"
 
 
