@@ -1,6 +1,6 @@
 """Servers that repeat the login that they were sent: no command shows or stores it, however they spell it.
 
-Every twentieth login as a rule; MLEVAL_ATTACK=20 tries all of them.
+Some logins as a rule; MLEVAL_ATTACK=34 tries all of them.
 """
 
 import base64
@@ -22,10 +22,11 @@ from mlflow_mleval.cli import main
 from mlflow_mleval.training import delivery
 
 pytestmark = pytest.mark.thorough
-#: How a login is given, and all of them.
-WAYS = ["URI", "environment", "file of credentials"]
+#: How a login is given: in one of three URIs or beside the URI; and all of them.
+URIS = ["http://me:{}@127.0.0.1:{}", "http://:{}@127.0.0.1:{}", "http://me:{}@127.0.0.1:{}/mlflow/"]
+WAYS = [*URIS, "environment", "file of credentials"]
 LOGINS = [(way, password) for password in PASSWORDS[:20] for way in WAYS]
-TRIED = LOGINS[:: max(1, 20 // int(os.environ.get("MLEVAL_ATTACK", "1")))]
+TRIED = LOGINS[:: max(1, 34 // int(os.environ.get("MLEVAL_ATTACK", "1")))]
 SERVERS = ["text", "error of MLflow", "page", "redirection", "garbage"]
 
 
@@ -81,8 +82,8 @@ def servers():
 
 def log_in(monkeypatch, way: str, password: str, port: int) -> None:
     """Make MLflow use this server, and give the login in this way."""
-    login = f"me:{quote(password, safe='')}@" if way == "URI" else ""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://{login}127.0.0.1:{port}")
+    uri = way.format(quote(password, safe=""), port) if way in URIS else f"http://127.0.0.1:{port}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     if way == "environment":
         monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
         monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password)
@@ -93,8 +94,9 @@ def log_in(monkeypatch, way: str, password: str, port: int) -> None:
         file.write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_there_are_sixty_logins_eight_commands_and_five_servers():
-    assert len(set(LOGINS)) == 60 and len(COMMANDS) == 8 and len(set(SERVERS)) == 5
+def test_there_are_sixty_uris_and_more_logins_eight_commands_and_five_servers():
+    assert len(set(LOGINS)) == 100 and len({login for login in LOGINS if login[0] in URIS}) == 60
+    assert len(COMMANDS) == 8 and len(set(SERVERS)) == 5
 
 
 @pytest.mark.parametrize(("way", "password"), TRIED, ids=[str(LOGINS.index(login)) for login in TRIED])
@@ -122,7 +124,8 @@ def test_no_command_shows_or_stores_what_servers_repeat(
         clean("".join(traceback.format_exception(caught.value)))
         # The file cannot give MLflow a percent sign.
         sent = not (way == "file of credentials" and "%" in password)
-        logins = {f"me:{password}".encode(encoding) for encoding in ("utf-8", "latin-1")}
+        user = "" if way == URIS[1] else "me"
+        logins = {f"{user}:{password}".encode(encoding) for encoding in ("utf-8", "latin-1")}
         assert bool(logins & server.logins) is sent, (kind, server.logins)
     clean(caplog.text + str(capfd.readouterr()))
     texts = [path.read_bytes().decode("utf-8", "replace") for path in work.rglob("*") if path.is_file()]
