@@ -48,6 +48,8 @@ def evaluate_batches(
         batches, label="evaluating", show_pos=True, file=sys.stderr, hidden=hidden
     ) as bar:
         for i, batch in enumerate(bar):
+            positional: Any
+            named: Any
             positional, named = ((), batch) if isinstance(batch, Mapping) else (batch, {})
             try:
                 part = evaluate(*positional, **named, **options, instances=False)

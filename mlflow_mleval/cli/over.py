@@ -99,5 +99,6 @@ def _repeats(selection: dict[str, Any], wanted: list[str] | None, options: dict[
     from mlflow_mleval.analysis.repeat_tests import compare_all_repeats
     from mlflow_mleval.tracking.query import load_study
 
-    study, absent = load_study(measures=wanted, **selection), {}
+    study = load_study(measures=wanted, **selection)
+    absent: dict[str, str] = {}
     return study, compare_all_repeats(study, absent, **options), absent, []

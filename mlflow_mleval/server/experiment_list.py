@@ -20,7 +20,8 @@ class ExperimentList:
     """Lists experiments, and remembers for a while how many runs they have."""
 
     def __init__(self, inside: Inside) -> None:
-        self.inside, self._counts = inside, {}
+        self.inside = inside
+        self._counts: dict[Any, Any] = {}
 
     def rows(self, caller: Caller, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What the list shows of experiments that MLflow found for the caller, the one that changed last first."""

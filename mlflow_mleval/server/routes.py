@@ -54,7 +54,8 @@ class Page:
 
     def __init__(self, app: Flask, prefix: str) -> None:
         self.app, self.prefix, self.inside = app, prefix, Inside(app, prefix)
-        self.jobs, self.listing, self._lately = PageJobs(self.inside), ExperimentList(self.inside), {}
+        self.jobs, self.listing = PageJobs(self.inside), ExperimentList(self.inside)
+        self._lately: dict[Any, Any] = {}
 
     def routes(self) -> dict[tuple[str, str], Callable[[], Response]]:
         """By path under the prefix and method, what answers."""

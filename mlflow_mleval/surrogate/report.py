@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 
@@ -13,14 +13,11 @@ from mlflow_mleval.report.document import ALWAYS, Column, Document, Figure, Sect
 from mlflow_mleval.report.numerals import aligned, level
 from mlflow_mleval.surrogate.heatmap import surrogate_differences
 
-if TYPE_CHECKING:
-    from mlflow_mleval.surrogate.study import SurrogateStudy
-
 #: Rows of the table for readers, and groups of targets that are named; the others are counted.
 _ROWS, _SHOWN = 60, 8
 
 
-def surrogate_sentences(study: SurrogateStudy) -> list[str]:
+def surrogate_sentences(study: Any) -> list[str]:
     """What the study found: the best surrogate by target, and of how much of that the folds are sure."""
     losses, best, n_folds = study.losses, study.best, study.n_folds
     groups = [(ks, list(ts)) for ks, ts in groupby(best.index, key=lambda t: best.loc[t, "equal"])]
@@ -56,7 +53,7 @@ def surrogate_frame(losses: pd.DataFrame, best: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["surrogate", "target", "loss", "difference", "best", "not_separated"])
 
 
-def surrogate_document(study: SurrogateStudy) -> Document:
+def surrogate_document(study: Any) -> Document:
     """The study as a document."""
     best, n_folds = study.best, study.n_folds
     about = (

@@ -42,7 +42,8 @@ class EpochMetrics:
     def add(self, ev: Evaluation, step: int, measures: Iterable[str] | None = None) -> None:
         """The measures of an epoch, by default the usual ones, and its profile; what is not finite is left out."""
         now = int(time.time() * 1000)
-        values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()} | _profile_metrics(ev)
+        values = {schema.EPOCH_PREFIX + m: v for m, v in chosen(ev, measures).items()}
+        values.update(_profile_metrics(ev))
         self.pending += [Metric(key, float(v), now, step) for key, v in values.items() if math.isfinite(v)]
 
     def send(self, delivery: Delivery) -> None:

@@ -116,9 +116,9 @@ def evaluate_answers(
         _, measured = logged_models(client, sorted({run.info.experiment_id for run in chosen}))
     made = []
     for run in chosen:
-        true, found = (list(side) for side in zip(*sets[run.info.run_id], strict=True))
+        true, predicted_sets = (list(side) for side in zip(*sets[run.info.run_id], strict=True))
         ev = evaluate(
-            true, y_pred=found, label_names=labels, hierarchy=hierarchy, conventions=conventions, measures=measures,
+            true, y_pred=predicted_sets, label_names=labels, hierarchy=hierarchy, conventions=conventions, measures=measures,
             **hierarchy_options,
         )  # fmt: skip
         experiment = names[run.info.experiment_id]

@@ -261,10 +261,10 @@ def _split_digest(tested: Mapping[Hashable, Any], ev: Evaluation) -> str:
             raise ValueError(f"`test_indices` must hold an array of row numbers for each fold, got {indices!r} for fold {key!r}.")
         if len(found) != ev.sums[key].n:
             raise ValueError(f"`test_indices` must hold the {ev.sums[key].n} instances of fold {key!r}, got {len(found)}.")
-    found = digests.split_digest(tested.values())
-    if ev.split not in (None, found):
+    digest = digests.split_digest(tested.values())
+    if ev.split not in (None, digest):
         raise ValueError("`test_indices` must be those of `ev`, got other instances. Leave them out: it knows its own.")
-    return found
+    return digest
 
 
 def _fold_values(values: Any, name: str, ev: Evaluation) -> dict[Hashable, Any]:

@@ -118,7 +118,7 @@ class RunContent:
         return found | {schema.CURVE_PREFIX + name: curve for name, curve in percent_curves(self.ev.total).items()}
 
     def tags(self) -> dict[str, str]:
-        found = {schema.TAG_CONVENTIONS: self.ev.conventions}
+        found: dict[str, str] = {schema.TAG_CONVENTIONS: self.ev.conventions}
         digests = {schema.TAG_DATASET_DIGEST: self.ev.truth_digest, schema.TAG_SPLIT_DIGEST: self.ev.split}
         found |= {tag: digest for tag, digest in digests.items() if digest is not None}
         if self.ev.hierarchy is not None:
