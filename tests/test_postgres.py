@@ -76,7 +76,8 @@ def database():
             if time.monotonic() > deadline or process.poll() is not None:
                 raise RuntimeError(f"PostgreSQL did not start:\n{(folder / 'postgres.log').read_text()[-2000:]}")
             time.sleep(0.2)
-        subprocess.run(["sh"], check=True, stdin=open(DOCKER / "database.sh"), stdout=log, stderr=log, **call)  # noqa: SIM115
+        with open(DOCKER / "database.sh") as script:
+            subprocess.run(["sh"], check=True, stdin=script, stdout=log, stderr=log, **call)
         yield SimpleNamespace(port=port, password=password, superuser=superuser, programs=programs, log=folder / "postgres.log")
     finally:
         if process is not None:
