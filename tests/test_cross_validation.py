@@ -12,6 +12,7 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.neighbors import KNeighborsClassifier
@@ -218,6 +219,8 @@ def test_scoring_of_an_estimator_without_scores_has_no_ranking_measures():
 
     assert "neg_ranking_loss" not in mleval.scoring()(Rule(), X, Y)
     assert np.isnan(mleval.scoring(["ranking_loss"])(Rule(), X, Y)["neg_ranking_loss"])
+    with pytest.raises(TypeError, match="must be a classifier, got Ridge: mleval evaluates no regression"):
+        mleval.scoring()(Ridge().fit(X, Y[:, 0]), X, Y[:, 0])
 
 
 def test_scoring_with_a_hierarchy():

@@ -236,6 +236,7 @@ P3 = np.full((3, 3), 1 / 3)
     (([0, 1, 3], P3, None, [0, 1, 2]), ValueError, "`y_true` must hold classes of `label_names` .0, 1, 2., got 3 in row 2"),
     (([1, 1, 2], P3), ValueError, "`label_names` must name the 3 classes .* 3 columns, and `y_true` has 2 classes .1, 2."),
     (([0, 1, 2], [0.1, 0.2, 0.3]), ValueError, "one score of two classes, and `y_true` has 3 classes"),
+    (([151.0, 75.0, 141.0, 206.0], np.full((4, 3), 1 / 3)), ValueError, "has 4 classes .*If these are measurements, it is a"),
     (([0, 1, 1], None, ["a", "b", "b"]), TypeError, "`y_pred` must hold classes of the type of `y_true`, got 'a'"),
     (([0, 1, 1], None, [0, 1]), ValueError, "`y_pred` must hold the 3 instances"),
     (([0, 1, 1],), ValueError, "`y_score` or `y_pred` must be given"),

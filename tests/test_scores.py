@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, StackingClassifier
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
@@ -217,3 +217,9 @@ def test_names_of_datasets_tell_data_apart_but_not_containers():
     frame = pd.DataFrame(X).assign(text="x")
     for value in (frame, sparse.csr_matrix(X), ["some", "texts"], frame["text"]):
         assert sample(value, Y) == sample(value, Y) != sample(X, Y)
+
+
+def test_a_regressor_without_scores_is_called_one():
+    assert "Ridge is a regressor and has neither predict_proba nor" in predict(Ridge().fit(X, Y), X, 4).without_score
+    one = predict_classes(Ridge().fit(X, Y[:, 0]), X, [0, 1])
+    assert "Ridge is a regressor and has neither predict_proba nor" in one.without_score

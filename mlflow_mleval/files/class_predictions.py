@@ -56,7 +56,7 @@ def open_classes(path: Path, start: bytes, progress: Progress) -> PredictionFile
     if not columns and at["score"] and len(names) != 2:
         raise ImportFileError(
             f"{path.name}: a column score is that of the second of two classes, and there are {len(names)} ({some(names, 8)}). "
-            "Add one column score_CLASS for each class."
+            "Add one column score_CLASS for each class; measurements of a regression are not evaluated."
         )
     places = list(columns.values()) or at["score"]
     used = {*own, *places, *at["fold"]}

@@ -206,10 +206,13 @@ def _names(
             same_kind = all(isinstance(value, bool) for value in seen) == (known == (False, True))
             if same_kind:
                 return tuple(known)
+    hint = ""
+    if len(seen) > n_classes and true.dtype.kind in "iu":
+        hint = " If these are measurements, it is a regression, and mleval evaluates none."
     columns = "`y_score` is one score of two classes" if n_classes == _BINARY else f"`y_score` has {n_classes} columns"
     raise ValueError(
         f"`label_names` must name the {n_classes} classes in the order of the scores, got none: {columns}, and `y_true` has "
-        f"{len(seen)} class{'es' * (len(seen) != 1)} ({some(map(repr, seen), 8)})."
+        f"{len(seen)} class{'es' * (len(seen) != 1)} ({some(map(repr, seen), 8)}).{hint}"
     )
 
 

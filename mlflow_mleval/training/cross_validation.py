@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import model_selection
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, get_tags
 
 from mlflow_mleval.analysis.measure_intervals import with_clusters
@@ -27,7 +27,7 @@ from mlflow_mleval.tracking import runs, schema, store
 from mlflow_mleval.training.delivery import Delivery, bounded
 from mlflow_mleval.training.estimator_names import dataset_name, method_name, params_of
 from mlflow_mleval.training.log_evaluation import payload_of
-from mlflow_mleval.training.scores import Predictions, predict, predict_classes
+from mlflow_mleval.training.scores import Predictions, predict, predict_classes, refuse_regressor
 from mlflow_mleval.validation import binary_matrix, one_of, present, refuse_keywords
 
 
@@ -104,8 +104,7 @@ def cross_validate(
     further = (*OPTIONS, "train_labels", "probabilities")
     refuse_keywords(cross_validate, hierarchy_options, further)
     one_of(conventions, "conventions", CONVENTIONS)
-    if is_regressor(estimator):
-        raise TypeError(f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates no regression.")
+    refuse_regressor(estimator)
     if is_vector(Y):
         found = np.unique(classes_of(Y, "Y")).tolist() if label_names is None else label_names
         n_labels = label_names = list(found)

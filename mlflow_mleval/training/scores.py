@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import is_regressor
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
@@ -68,6 +69,22 @@ def is_one_label(y: Any) -> bool:
         return type_of_target(y) in ("binary", "multiclass")
     except (ValueError, TypeError):
         return False
+
+
+def refuse_regressor(estimator: Any) -> None:
+    """Raise TypeError for what scikit-learn calls a regressor."""
+    if _is_regressor(estimator):
+        raise TypeError(f"`estimator` must be a classifier, got {type(estimator).__name__}: mleval evaluates no regression.")
+
+
+def _is_regressor(estimator: Any) -> bool:
+    return hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
+
+
+def _without_scores(estimator: Any) -> AttributeError:
+    """Why there are no scores."""
+    has = "is a regressor and has" if _is_regressor(estimator) else "has"
+    return AttributeError(f"{type(estimator).__name__} {has} neither predict_proba nor decision_function")
 
 
 def predict(estimator: Any, X: Any, n_labels: int) -> Predictions:
@@ -140,7 +157,7 @@ def predict_classes(estimator: Any, X: Any, classes: Sequence[Any]) -> Predictio
 def _class_scores(estimator: Any, X: Any, classes: list[Any]) -> tuple[NDArray[np.float64], bool]:
     way = next((name for name in SCORE_METHODS if hasattr(estimator, name)), None)
     if way is None:
-        raise AttributeError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
+        raise _without_scores(estimator)
     last = getattr(estimator, "best_estimator_", estimator)
     last = last[-1] if isinstance(last, Pipeline) else last
     if way == "decision_function" and len(classes) > 2 and getattr(last, "decision_function_shape", "ovr") == "ovo":
@@ -210,7 +227,7 @@ def _score(estimator: Any, X: Any, n_labels: int, y_pred: Any) -> Any:
                 return _chain_score(estimator, X, y_pred)
     if isinstance(estimator, MultiOutputClassifier):
         return np.column_stack([_score(part, X, 1, None) for part in estimator.estimators_])
-    raise AttributeError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
+    raise _without_scores(estimator)
 
 
 def label_classes(estimator: Any, n_labels: int) -> list[Any] | None:

@@ -18,7 +18,7 @@ from mlflow_mleval.tracking import runs, schema
 from mlflow_mleval.training.cross_validation import refuse_unseen
 from mlflow_mleval.training.delivery import deliver
 from mlflow_mleval.training.estimator_names import method_name, params_of
-from mlflow_mleval.training.scores import predict, predict_classes
+from mlflow_mleval.training.scores import predict, predict_classes, refuse_regressor
 from mlflow_mleval.validation import one_of
 
 
@@ -32,6 +32,7 @@ class Scoring:
     hierarchy_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, estimator: Any, X: Any, Y: Any) -> dict[str, float]:
+        refuse_regressor(estimator)
         one = is_vector(Y)
         options = {"conventions": self.conventions, "hierarchy": self.hierarchy, "instances": False, **self.hierarchy_options}
         if one:
