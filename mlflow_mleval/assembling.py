@@ -11,7 +11,7 @@ from importlib.metadata import version
 from inspect import signature
 from typing import Any
 
-from mlflow_mleval.errors import MlevalError, NoRunsError
+from mlflow_mleval.errors import MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 
 #: A report of more runs does not look for their values by instance: `mleval compare --over instances` does.
@@ -191,6 +191,8 @@ def tested_instances(
                 groups = {"clusters": known.clusters, "blocks": known.folds}
                 found[dataset] = instance_tests(known.sources, chosen, **groups, **options)
                 notes += known.notes
+        except StoreError:
+            raise
         except (MlevalError, ValueError) as error:
             absent[dataset] = str(error)
     return found, absent, notes

@@ -149,4 +149,4 @@ def test_a_damaged_table_in_the_store_is_named(client, tmp_path):
     (tmp_path / "answers.parquet").write_bytes(b"PAR1 nothing")
     client.log_artifact(found[0].info.run_id, str(tmp_path / "answers.parquet"), "mleval")
     said = run("compare", "--over", "instances", "-n", "answers", "--max", "score", code=1)
-    assert f"run {found[0].info.run_id} cannot be read: it is damaged" in said
+    assert f"Left out: run {found[0].info.run_id}: it is damaged" in said

@@ -12,7 +12,7 @@ from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import arguments, excluded_in_flags, flags, in_flags
 from mlflow_mleval.cli.output import provenance, say, width, write
 from mlflow_mleval.cli.over_answers import holds_answers, run_answers
-from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.errors import MissingResultsError, MlevalError
 
 #: What all tests heed, and what those over each do beside.
 ALWAYS = (*opt.selection, opt.folds_by, *opt.measures, opt.level)
@@ -56,19 +56,30 @@ def run_over(over: str, choices: dict[str, Any], format: str, filename: str | No
     wanted = [m for m in named if m not in excluded] or None
     if named and not wanted:
         raise MlevalError("no measure is left after the exclusions. Keep at least one.")
+    unanswered: MlevalError | None = None
     if over == "instances" and holds_answers(choices):
-        return run_answers(choices, wanted, format, filename, quiet)
+        try:
+            return run_answers(choices, wanted, format, filename, quiet)
+        except MissingResultsError as error:  # runs that only claim to hold answers hide no others
+            if any(arguments(choices, *opt.answers).values()):
+                raise
+            unanswered = error
     if choices.get("difference") is not None:
         raise click.UsageError("--difference: only for answers, such as those of mlflow.genai.evaluate. Leave it out.")
     test, document = {
         "folds": (_folds, folds_document), "instances": (_instances, instances_document), "repeats": (_repeats, repeats_document),
     }[over]  # fmt: skip
     options = arguments(choices, opt.level, *(o for o in HEEDED[over] if o not in (*opt.answers, opt.difference)))
-    study, found, absent, notes = test(selection, wanted, options, quiet)
+    try:
+        study, found, absent, notes = test(selection, wanted, options, quiet)
+    except MlevalError as error:
+        raise unanswered or error from None
     study = excluded_in_flags(study)
     absent = {dataset: in_flags(reason) for dataset, reason in absent.items()}
     if not found:
-        raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
+        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
+        raise unanswered or MlevalError(why)
+    notes += [f"Answers were not compared: {unanswered}"] * bool(unanswered)
     origin = provenance(study.source, list(study.runs["run_id"]), options)
     gone = left_out(e for e in study.excluded if over != "instances" or e.kind != "measure")
     write(document(found, absent, [*study.notes, *gone, *notes], origin).render(format, width()), filename, quiet)

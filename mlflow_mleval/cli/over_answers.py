@@ -10,7 +10,7 @@ from mlflow_mleval.assembling import asked_answers
 from mlflow_mleval.cli import options as opt
 from mlflow_mleval.cli.command import arguments, in_flags
 from mlflow_mleval.cli.output import progress, provenance, width, write
-from mlflow_mleval.errors import MlevalError
+from mlflow_mleval.errors import MissingResultsError, MlevalError
 
 
 def holds_answers(choices: dict[str, Any]) -> bool:
@@ -24,7 +24,7 @@ def holds_answers(choices: dict[str, Any]) -> bool:
 
 
 def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, filename: str | None, quiet: bool) -> bool:
-    """Compare, write, and say whether any pair is separated."""
+    """Compare, write, and say whether any pair is separated; MissingResultsError where there is nothing to compare."""
     from mlflow_mleval.analysis.answer_comparison import compare_answers
     from mlflow_mleval.report.content.answer_sections import answers_document
     from mlflow_mleval.tracking.read_answers import load_answers
@@ -42,7 +42,8 @@ def run_answers(choices: dict[str, Any], wanted: list[str] | None, format: str, 
         except (MlevalError, ValueError) as error:
             absent[dataset] = in_flags(str(error))
     if not found:
-        raise MlevalError(" ".join(f"{dataset}: {reason}" for dataset, reason in absent.items()))
+        why = " ".join(f"{dataset}: {reason}" for dataset, reason in absent.items())
+        raise MlevalError(why) if asked.found else MissingResultsError(why)
     origin = provenance(asked.source, list(asked.runs["run_id"]), options)
     write(answers_document(found, absent, asked.notes, origin).render(format, width()), filename, quiet)
     return any(c.tests.pairs["significant"].any() for c in found.values())

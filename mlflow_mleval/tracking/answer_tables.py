@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from mlflow.entities import Run
 
 from mlflow_mleval.analysis.answers import PASS, Answers
 from mlflow_mleval.naming import some
+from mlflow_mleval.tracking import store
 from mlflow_mleval.tracking.bounds import MAX_CELLS
 from mlflow_mleval.tracking.fold_sources import artifact
 from mlflow_mleval.tracking.traces import counted, digest, number, shown
@@ -22,13 +25,14 @@ from mlflow_mleval.tracking.traces import counted, digest, number, shown
 EVALUATED, _SCORE = "eval_results_table.json", "/score"
 #: Bytes of a table that is read, and characters of a question that is its own key.
 _LARGEST, _SHORT = 500_000_000, 40
+_Table: TypeAlias = tuple[pd.DataFrame, dict[str, str]]
 
 
 def read_answer_tables(
     client: MlflowClient, runs: Mapping[str, Run], *, table: str | None = None, instance_by: str | None = None,
     measures: Sequence[str] | None = None, grades: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Answers]:
-    """The answers of several runs, from a table that each of them holds.
+) -> dict[str, Answers | str]:
+    """The answers of several runs, from a table that each of them holds, or why those of one cannot be read.
 
     Parameters
     ----------
@@ -48,21 +52,41 @@ def read_answer_tables(
     Raises
     ------
     ValueError
-        A run has no such table, or it is damaged, has no measure, or does not say which rows are about the same question.
+        The tables do not say which of their rows are about the same question.
     """
-    path = table or EVALUATED
-    frames = {}
+    path, grades = table or EVALUATED, grades or {}
+    read: dict[str, Answers | str] = {}
+    tables: dict[str, _Table] = {}
     for method, run in runs.items():
-        found = artifact(client, run.info.run_id, path, read_frame)
-        if not isinstance(found, pd.DataFrame):
-            raise ValueError(f"the table {path} of {method} (run {run.info.run_id}) cannot be read: {found or 'it is not there'}")
-        frames[method] = found
-    columns = {method: _measures(frame, measures, grades or {}, instance_by) for method, frame in frames.items()}
-    if bare := [method for method, found in columns.items() if not found]:
-        raise ValueError(f"the table {path} of {some(bare)} has no column of numbers. Name measures, or declare their grades.")
-    scores = {name for found in columns.values() for name in found.values()}
-    keys = _keys(frames, scores, instance_by, path)
-    return {method: _answers(runs[method], frame, columns[method], keys, grades or {}) for method, frame in frames.items()}
+        found = store.of_one_run(partial(_table, client, run, path, measures, grades, instance_by))
+        if isinstance(found, str):
+            read[method] = found
+        else:
+            tables[method] = found
+    if not tables:
+        return read
+    scores = {name for _, columns in tables.values() for name in columns.values()}
+    keys = _keys({method: frame for method, (frame, _) in tables.items()}, scores, instance_by, path)
+    for method, (frame, columns) in tables.items():
+        read[method] = store.of_one_run(partial(_answers, runs[method], frame, columns, keys, grades))
+    return read
+
+
+def _table(
+    client: MlflowClient, run: Run, path: str, measures: Sequence[str] | None,
+    grades: Mapping[str, Sequence[str]], instance_by: str | None,
+) -> _Table:  # fmt: skip
+    """The table of a run, and by measure the column that holds it."""
+    found = artifact(client, run.info.run_id, path, read_frame)
+    if not isinstance(found, pd.DataFrame):
+        raise ValueError(f"its table {path} cannot be read: {found or 'it is not there'}")
+    columns = _measures(found, measures, grades, instance_by)
+    if not columns:
+        advice = "Name measures, or declare their grades"
+        raise ValueError(f"its table {path} has no column of numbers. {advice}")
+    if instance_by is not None and instance_by not in found:
+        raise ValueError(f"its table {path} has no column {instance_by!r}. Name another")
+    return found, columns
 
 
 def read_frame(path: Path) -> pd.DataFrame:
@@ -107,8 +131,6 @@ def _is_measure(column: pd.Series) -> bool:
 def _keys(frames: Mapping[str, pd.DataFrame], scores: set[str], instance_by: str | None, path: str) -> list[str]:
     """The columns that together say what was asked."""
     if instance_by is not None:
-        if lacking := [method for method, frame in frames.items() if instance_by not in frame]:
-            raise ValueError(f"the table {path} of {some(lacking)} has no column {instance_by!r}. Name another.")
         return [instance_by]
     first, *others = frames.values()
     texts = {c: set(map(_text, first[c])) for c in first if c not in scores}
@@ -141,7 +163,7 @@ def _answers(
     for measure, column in columns.items():
         found = [(np.nan, True) if v is None else number(v, grades.get(measure)) for v in frame[column]]
         if unclear := [v for v, (size, _) in zip(frame[column], found, strict=True) if size is None]:
-            raise ValueError(f"{measure} of run {run.info.run_id} holds {some(map(_text, unclear), 5)}: declare its grades.")
+            raise ValueError(f"{measure} holds {some(map(_text, unclear), 5)}: declare its grades")
         values[measure] = [size for size, _ in found]
         if all(passes for _, passes in found):
             passing.append(measure)

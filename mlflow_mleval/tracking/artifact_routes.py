@@ -6,8 +6,8 @@ else must not: it goes by the routes of the server, which knows who may read and
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from mlflow.store.artifact.artifact_repository_registry import (
 )
 
 from mlflow_mleval.naming import check_paths, inside
-from mlflow_mleval.redaction import remember
+from mlflow_mleval.redaction import masked, remember
+from mlflow_mleval.tracking import store
 
 #: Bytes that the server takes in one file, and seconds that it may take.
 MOST_BYTES, SECONDS = 10 * 1024 * 1024, 300
@@ -48,23 +49,34 @@ def download(client: MlflowClient, run_id: str, path: str, folder: str) -> Path 
     Raises
     ------
     ValueError
-        The path leads out of the folder.
+        The path leads out of the folder, or what the run names as the place of its artifacts
+        cannot be read.
     """
-    inside(folder, path)
+    target = inside(folder, path)
     if _only_routes:
         return _fetched(run_id, path, Path(folder))
-    try:
-        found = Path(client.download_artifacts(run_id, path, folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except Exception as error:
-        if getattr(error, "error_code", "") in ("RESOURCE_DOES_NOT_EXIST", "INTERNAL_ERROR"):
+    run = client.get_run(run_id)
+    with _address_errors(run.info.artifact_uri):
+        there = repository(run)
+        beside = there.list_artifacts(path.rpartition("/")[0] or None)
+        if all(entry.path != path for entry in beside):
             return None
-        # The text may hold the address of the run's artifacts, or a part of its password.
-        with suppress(Exception):
-            remember(client.get_run(run_id).info.artifact_uri)
-        raise
-    return found if found.is_file() else None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        there._download_file(path, str(target))  # in this thread: `download_artifacts` has a pool
+    return target
+
+
+@contextmanager
+def _address_errors(address: str) -> Iterator[None]:
+    """Whatever fails at an address that anybody may have written into a run names it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ImportError):
+            why = f"which takes the package {error.name}, and that is not installed"
+        else:
+            why = f"which cannot be read: {store.reason(error)}"
+        raise ValueError(f"its artifacts are said to lie at {masked(address)}, {why}") from error
 
 
 def all_of(client: MlflowClient, run: Run, folder: Path) -> dict[str, bytes]:

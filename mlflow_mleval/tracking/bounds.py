@@ -27,6 +27,8 @@ MAX_DEPTH = 20
 MAX_DIGITS = 18
 #: Cells of a table that is read at once, bytes of a CSV file, and bytes of all names of a column.
 MAX_CELLS, MAX_CSV, MAX_NAMES = 20_000_000, 64_000_000, 200_000_000
+#: Larger numbers are no results: their squares and sums are beyond what a float can hold.
+LARGEST = 1e150
 _TEXT, _NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL), re.compile(r"[^][{}]+")
 _STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
 #: Only such text can hold numbers that are too large; all other is spared the slower way.
@@ -55,6 +57,15 @@ def bounded_json(text: str, longest: int = MAX_TAG) -> Any:
         raise ValueError(f"{depth:,} brackets are open within each other, more than {MAX_DEPTH}")
     numbers = {"parse_int": _whole, "parse_float": _finite} if _LARGE.search(bare) else {}
     return json.loads(text, parse_constant=_finite, **numbers)
+
+
+def computable(value: float) -> bool:
+    """Whether sums and squares of such values are numbers.
+
+    >>> computable(-0.5), computable(1e308), computable(float("nan"))
+    (True, False, False)
+    """
+    return abs(value) <= LARGEST
 
 
 def whole_numbers(values: Any, least: int = -(2**63)) -> list[int]:
@@ -136,8 +147,8 @@ def _read_csv(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
 def _numbers(column: pd.Series, name: str) -> pd.Series:
     if not pd.api.types.is_numeric_dtype(column):
         raise ValueError(f"its column {name} holds something else than numbers")
-    if np.isinf(column.to_numpy(float)).any():
-        raise ValueError(f"its column {name} holds an infinite number")
+    if (np.abs(column.to_numpy(float)) > LARGEST).any():
+        raise ValueError(f"its column {name} holds a number that is infinite or too large")
     return column
 
 
@@ -151,4 +162,6 @@ def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is no finite number")
+    if not computable(value):
+        raise ValueError(f"{text[:40]} is too large")
     return value

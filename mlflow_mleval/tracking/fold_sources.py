@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,9 +16,10 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from mlflow_mleval.study import Excluded
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.artifact_routes import download
-from mlflow_mleval.tracking.bounds import open_parquet, read_table
+from mlflow_mleval.tracking.bounds import computable, open_parquet, read_table
 from mlflow_mleval.tracking.searches import children_of, refuse_trials
 
 #: Requests at a time.
@@ -65,8 +67,10 @@ class FoldRule:
         found = re.fullmatch(text, key)
         return (found["measure"], int(found["fold"])) if found else None
 
-    def values(self, client: MlflowClient, runs: Sequence[Run], measures: Collection[str]) -> dict[str, schema.FoldValues]:
-        """By run id, the values by fold of the runs that have any and do not carry our tag.
+    def values(
+        self, client: MlflowClient, runs: Sequence[Run], measures: Collection[str], excluded: list[Excluded]
+    ) -> dict[str, schema.FoldValues]:
+        """By run id, the values by fold of the runs that have any and do not carry our tag; what cannot be read goes to the list.
 
         ``steps`` takes a request per run and measure, ``children`` one paged search, a pattern none.
         """
@@ -77,7 +81,13 @@ class FoldRule:
             found = _children(client, others)
         else:
             found = [self._keys(run) for run in others]
-        return {run.info.run_id: folds for run, folds in zip(others, found, strict=True) if folds is not None}
+        read: dict[str, schema.FoldValues] = {}
+        for run, folds in zip(others, found, strict=True):
+            if isinstance(folds, str):
+                excluded.append(Excluded("folds", f"{run.info.run_name} ({run.info.run_id})", folds))
+            elif folds is not None:
+                read[run.info.run_id] = folds
+        return read
 
     def _keys(self, run: Run) -> schema.FoldValues | None:
         named = ((self.match(key), value) for key, value in run.data.metrics.items())
@@ -111,12 +121,13 @@ def elsewhere(
 
 def artifact(client: MlflowClient, run_id: str, path: str, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame | str | None:
     """A table among the artifacts of a run, or the reason why it cannot be read; None where there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
+
+    def table() -> pd.DataFrame | None:
+        with tempfile.TemporaryDirectory() as folder:
             local = download(client, run_id, path, folder)
             return None if local is None else read(local)
-        except ValueError as error:
-            return str(error)
+
+    return store.of_one_run(table)
 
 
 def by_fold(table: pd.DataFrame) -> pd.Series:
@@ -141,10 +152,10 @@ def _fold_table(path: Path, measures: Collection[str]) -> pd.DataFrame:
     return table.assign(fold=by_fold(table)).set_index("fold").astype(float)
 
 
-def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-    """Several requests at a time; the first failure is a StoreError."""
-    with store.store_errors("read"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(read, items))
+def at_once(read: Callable[[Item], Found], items: Iterable[Item]) -> list[Found | str]:
+    """What reading each run yields, or why it cannot be read; several at a time."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda item: store.of_one_run(partial(read, item)), items))
 
 
 def _steps(client: MlflowClient, run: Run, measures: Collection[str]) -> schema.FoldValues | None:
@@ -176,8 +187,8 @@ def _children(client: MlflowClient, parents: Sequence[Run]) -> list[schema.FoldV
 
 
 def _folds(values: Iterable[tuple[str, int, float]]) -> schema.FoldValues | None:
-    """(measure, fold, value) as columns; None if there are none."""
-    cells = {(measure, fold): value for measure, fold, value in values}
+    """(measure, fold, value) as columns, NaN where the value is no result; None if there are none."""
+    cells = {(measure, fold): value if computable(value) else np.nan for measure, fold, value in values}
     folds = sorted({fold for _, fold in cells})
     measures = dict.fromkeys(measure for measure, _ in cells)
     columns = {m: [float(cells.get((m, fold), np.nan)) for fold in folds] for m in measures}

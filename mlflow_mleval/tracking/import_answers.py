@@ -19,7 +19,7 @@ from mlflow_mleval.analysis.answers import Answers, graded
 from mlflow_mleval.files.answer_logs import is_answer_log
 from mlflow_mleval.files.instance_results import ABOUT, INSTANCE, read_instance_results
 from mlflow_mleval.tracking import runs, schema, store
-from mlflow_mleval.tracking.bounds import MAX_CELLS, bounded_json, decoded
+from mlflow_mleval.tracking.bounds import LARGEST, MAX_CELLS, bounded_json, decoded
 from mlflow_mleval.tracking.fold_sources import artifact
 from mlflow_mleval.tracking.importing import ImportReport
 
@@ -136,8 +136,8 @@ def _unpacked(path: Path) -> Answers:
         for kind in ("value", "about")
     }  # fmt: skip
     values = parts["value"].astype(float)
-    if np.isinf(values.to_numpy()).any() or not {"link", "asked"} <= set(parts["about"]):
-        raise ValueError("it holds an infinite number, or does not say what was asked")
+    if (np.abs(values.to_numpy()) > LARGEST).any() or not {"link", "asked"} <= set(parts["about"]):
+        raise ValueError("it holds a number that is infinite or too large, or does not say what was asked")
     counted = meta.get("counted")
     texts = {key: tuple(map(str, given)) if isinstance(given := meta.get(key), list) else () for key in ("notes", "words")}
     return Answers(

@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from mlflow import MlflowClient
 
 from mlflow_mleval.analysis.clusters import one_table
 from mlflow_mleval.errors import IncomparableRunsError, MeasureError, MissingResultsError
@@ -90,14 +92,11 @@ def instances_of(
         for run in runs.itertuples():
             place = inside(folder, run.run_id)
             place.mkdir()
-            path = download(client, run.run_id, schema.ARTIFACT_INSTANCES, str(place))
-            if path is None:
-                continue
-            try:
-                heads[run.run_id] = _head(path, wanted or study.measures)
-                paths[run.run_id] = path
-            except ValueError as error:
-                broken.append(f"The values by instance of {run.method} (run {run.run_id}) are left out: {error}.")
+            found = store.of_one_run(partial(_fetched, client, run.run_id, place, wanted or study.measures))
+            if isinstance(found, str):
+                broken.append(f"The values by instance of {run.method} (run {run.run_id}) are left out: {found}.")
+            elif found is not None:
+                paths[run.run_id], heads[run.run_id] = found
         without = [m for i, m in method.items() if i not in paths]
         by_method: dict[str, list[Path]] = {}
         for i, path in paths.items():
@@ -136,6 +135,14 @@ def instances_of(
             folds = _folds(paths, columns)
         readers = {m: _reader(dataset, m, found) for m, found in by_method.items()}
         yield Instances(readers, names, tuple(notes), clusters, folds)
+
+
+def _fetched(
+    client: MlflowClient, run_id: str, folder: Path, wanted: Iterable[str]
+) -> tuple[Path, pa.Schema] | None:
+    """The table of a run as a file in the folder, and what it holds; None where the run has none."""
+    path = download(client, run_id, schema.ARTIFACT_INSTANCES, str(folder))
+    return None if path is None else (path, _head(path, wanted))
 
 
 def _head(path: Path, wanted: Iterable[str]) -> pa.Schema:

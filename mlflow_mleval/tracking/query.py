@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 
 import pandas as pd
 from mlflow import MlflowClient
@@ -154,7 +155,8 @@ def load_study(
     strict = method_by is None and dataset_by is None
     by_fold: dict[str, schema.FoldValues] = {}
     if fold_rule is not None:
-        by_fold = fold_rule.values(client, [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags], choice.wanted)
+        tops = [r for r in runs if MLFLOW_PARENT_RUN_ID not in r.data.tags]
+        by_fold = fold_rule.values(client, tops, choice.wanted, excluded)
         if folds_by == "children":  # those that did not finish are no folds, and are listed
             runs = [r for r in runs if r.data.tags.get(MLFLOW_PARENT_RUN_ID) not in by_fold or r.info.status != "FINISHED"]
     trials, read = BestTrials(), runs
@@ -349,7 +351,8 @@ def _read(
     for i, run in enumerate(sorted(runs, key=lambda r: (r.info.start_time or 0, r.info.run_id)), start=1):
         progress(i, len(runs))
         experiment, folds = experiments[run.info.experiment_id], by_fold.get(run.info.run_id)
-        found = read_run(run, experiment, method, dataset, wanted, folds, repeat.of(run))
+        reading = partial(read_run, run, experiment, method, dataset, wanted, folds, repeat.of)
+        found = store.of_one_run(reading)
         if not isinstance(found, str) and strict and not is_ours(run):
             found = f"no tag {schema.TAG_METHOD}; `method_by=` and `dataset_by=` say how to read such a run"
         if isinstance(found, str):
@@ -431,10 +434,9 @@ def _folds(
         if found is None:
             if not r.folds or r.status != schema.COMPLETE:
                 continue
-            try:
-                found = schema.decode_folds(r.folds)
-            except ValueError as error:
-                excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", str(error).rstrip(".")))
+            found = store.of_one_run(partial(schema.decode_folds, r.folds))
+            if isinstance(found, str):
+                excluded.append(Excluded("tag", f"{schema.TAG_FOLDS} of {r.name}", found))
                 continue
         if found.omitted:
             pointers[r.run_id] = found.omitted

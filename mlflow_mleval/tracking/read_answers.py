@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from mlflow_mleval.analysis.answers import Aligned, Answers, aligned, graded
-from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError
+from mlflow_mleval.errors import MissingResultsError, MlevalError, NoRunsError, StoreError
 from mlflow_mleval.naming import some
 from mlflow_mleval.tracking import schema, store
 from mlflow_mleval.tracking.answer_tables import EVALUATED, read_answer_tables
@@ -117,7 +118,7 @@ def load_answers(
             continue
         groups.setdefault(dataset, {}).setdefault(method, []).append(run)
         rows.append({"run_id": run.info.run_id, "experiment": experiment, "dataset": dataset, "method": method})
-    notes = [f"Left out: runs {some(ids, 5)}: {reason}." for reason, ids in nameless.items()]
+    notes = _left_out(nameless)
     if not rows:
         why = " ".join(notes) or "they are of other methods or datasets."
         raise NoRunsError(f"of {len(holding):,} runs with answers none is left: {why}")
@@ -125,10 +126,13 @@ def load_answers(
     found, absent = {}, {}
     for dataset, by_method in groups.items():
         try:
-            with store.store_errors("read"):
-                found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
+            found[dataset] = _chosen(aligned(read.all(by_method), shared=shared), measures)
+        except StoreError:
+            raise
         except (MlevalError, ValueError) as error:
-            absent[dataset] = str(error)
+            absent[dataset] = " ".join([str(error), *read.left_out])
+        else:
+            notes += read.left_out
     known = {run.info.run_id for run in holding}
     without = [run.info.run_id for run in chosen if not {run.info.run_id, run.data.tags.get(schema.TAG_ANSWERS_OF)} & known]
     return Asked(
@@ -162,32 +166,44 @@ class _Reader:
     most: int | None
     done: int = 0
     held: int = 0
+    left_out: list[str] = field(default_factory=list)
 
     def all(self, by_method: Mapping[str, Sequence[Run]]) -> dict[str, Answers]:
-        """The answers of every method; those of its repeats one after the other."""
+        """The answers of every method, those of its repeats one after the other; `left_out` says which runs cannot be read."""
+        self.left_out = []
         self._refuse(sum(counted(run) or 0 for same in by_method.values() for run in same))
         runs = {f"{method}\0{k}": run for method, same in by_method.items() for k, run in enumerate(same)}
         alone = {key: run for key, run in runs.items() if self.table is None and (is_evaluated(run) or holds_imported(run))}
-        parts = {}
+        parts: dict[str, Answers | str] = {}
         for key, run in alone.items():
-            try:
-                if holds_imported(run):
-                    parts[key] = graded(read_imported(self.client, run), self.grades)
-                else:
-                    parts[key] = read_traces(self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most)
-            except ValueError as error:
-                raise ValueError(f"run {run.info.run_id} cannot be read: {error}") from error
-            self._refuse(sum(len(part.values) for part in parts.values()))
+            parts[key] = store.of_one_run(partial(self._one, run))
+            self._refuse(sum(len(part.values) for part in parts.values() if isinstance(part, Answers)))
             self._step(1)
         if tabled := {key: run for key, run in runs.items() if key not in alone}:
             parts |= read_answer_tables(
-                self.client, tabled, table=self.table, instance_by=self.instance_by, measures=self.measures, grades=self.grades
-            )
+                self.client, tabled, table=self.table, instance_by=self.instance_by,
+                measures=self.measures, grades=self.grades,
+            )  # fmt: skip
             self._step(len(tabled))
-        self.held += sum(len(part.values) for part in parts.values())
-        return {
-            method: _joined([parts[f"{method}\0{k}"] for k in range(len(same))]) for method, same in by_method.items()
-        }  # fmt: skip
+        read: dict[str, list[Answers]] = {}
+        unreadable: dict[str, list[str]] = {}
+        for key, part in parts.items():
+            if isinstance(part, str):
+                unreadable.setdefault(part, []).append(runs[key].info.run_id)
+            else:
+                read.setdefault(key.partition("\0")[0], []).append(part)
+                self.held += len(part.values)
+        self.left_out = _left_out(unreadable)
+        if not read:
+            raise MissingResultsError("none of its runs can be read.")
+        return {method: _joined(same) for method, same in read.items()}
+
+    def _one(self, run: Run) -> Answers:
+        if holds_imported(run):
+            return graded(read_imported(self.client, run), self.grades)
+        return read_traces(
+            self.client, run, instance_by=self.instance_by, grades=self.grades, most=self.most
+        )
 
     def _refuse(self, n: int) -> None:
         if self.most is not None and n + self.held > self.most:
@@ -198,6 +214,11 @@ class _Reader:
         self.done += n
         if self.progress is not None:
             self.progress(self.done, self.total)
+
+
+def _left_out(runs: Mapping[str, Sequence[str]]) -> list[str]:
+    """By reason, the ids of runs that are left out, as sentences."""
+    return [f"Left out: run{'s' * (len(ids) > 1)} {some(ids, 5)}: {why}." for why, ids in runs.items()]
 
 
 def _joined(parts: Sequence[Answers]) -> Answers:

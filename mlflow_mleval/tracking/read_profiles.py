@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,13 +91,13 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     ids = study.runs.set_index(["dataset", "method"])["run_id"].to_dict() if "run_id" in study.runs else {}
     for pair in map(tuple, study.values.index):
         held, name = study.profiles.get(pair, {}), f"{pair[1]} on {pair[0]}"
-        try:
-            tag = held[kind]
-        except KeyError:
-            absent[name] = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only" if held else "its run carries no profile"
+        if kind not in [*held]:
+            other = f"its run carries a profile of {_WHAT[_OTHER[kind]]} only"
+            absent[name] = other if held else "its run carries no profile"
             continue
-        except ValueError as error:
-            absent[name] = f"{str(error).rstrip('.')} (run {ids.get(pair, '')})"
+        tag = store.of_one_run(partial(held.__getitem__, kind))
+        if isinstance(tag, str):
+            absent[name] = f"{tag} (run {ids.get(pair, '')})"
             continue
         n_labels[pair], folds[pair] = tag.n_labels, tuple(tag.folds)
         if tag.omitted:

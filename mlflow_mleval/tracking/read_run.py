@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_GIT_COMMIT, 
 
 from mlflow_mleval.measures.awareness import MEASURED, hard_measures
 from mlflow_mleval.measures.registry import MEASURES
-from mlflow_mleval.naming import did_you_mean, some
-from mlflow_mleval.tracking import schema, tag_packing
-from mlflow_mleval.tracking.bounds import MAX_DIGITS, bounded_json
+from mlflow_mleval.naming import did_you_mean, quoted, some
+from mlflow_mleval.tracking import schema, store, tag_packing
+from mlflow_mleval.tracking.bounds import MAX_DIGITS, bounded_json, computable
 
-#: MLflow stores infinity as the largest double.
-_INFINITE = 1.7976931348623157e308
 #: Where MLflow keeps which prompts of its registry a run loaded.
 _PROMPTS = "mlflow.linkedPrompts"
 #: Why a run is left out that a newer version wrote begins with this.
@@ -67,11 +64,13 @@ class RunProfiles(Mapping[str, schema.ProfileTag]):
 
 @dataclass(frozen=True)
 class Result:
-    """A run that can be used; `plain` names measures that were logged without our prefix, `bad` those that are not finite.
+    """A run that can be used.
 
-    `broken` says by tag why it cannot be read; what it tells is then unknown. Values by fold are in `folds` as our tag has
-    them, or in `by_fold` as another rule found them. `repeat` says which repeat the run is, `config` holds its other params; the
-    mean of several runs has them as its `repeats`.
+    `plain` names measures that were logged without our prefix, `bad` those whose values are no
+    results. `broken` says by tag why it cannot be read; what it tells is then unknown. Values by
+    fold are in `folds` as our tag has them, or in `by_fold` as another rule found them. `repeat`
+    says which repeat the run is, `config` holds its other params; the mean of several runs has
+    them as its `repeats`.
     """
 
     run_id: str
@@ -212,11 +211,31 @@ def is_ours(run: Run) -> bool:
     return schema.TAG_METHOD in run.data.tags
 
 
+def started(run: Run) -> pd.Timestamp:
+    """When the run started.
+
+    Raises
+    ------
+    ValueError
+        What it says is no time.
+    """
+    try:
+        time = pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC")
+        time.value  # noqa: B018 - raises OverflowError where tables of times have no room for it
+        return time
+    except (ValueError, OverflowError):
+        since = f"{run.info.start_time:,} milliseconds after 1970"
+        raise ValueError(f"it is said to have started {since}, which is no time") from None
+
+
 def read_run(
     run: Run, experiment: str, method: Rule, dataset: Rule, wanted: Collection[str], by_fold: schema.FoldValues | None = None,
-    repeat: tuple[str, Mapping[str, str]] = ("", MappingProxyType({})),
+    repeat_of: Callable[[Run], tuple[str, Mapping[str, str]]] = lambda run: ("", {}),
 ) -> Result | str:
-    """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean."""
+    """The result that the run holds, or the reason why it holds none; measures that have values by fold get their mean.
+
+    `repeat_of` tells which repeat a run is, and its other params.
+    """
     tags = run.data.tags
     if newer := schema.newer_schema(tags):
         return NEWER + newer.removeprefix("schema ").rstrip(".")
@@ -227,11 +246,15 @@ def read_run(
         return "written in part only; import or log again"
     if status not in (schema.COMPLETE, schema.DNF):
         return f"status {status}"
+    conventions = tags.get(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS)
+    if conventions not in schema.CONVENTIONS:
+        return f"its conventions, {quoted(conventions)}, are none of {some(schema.CONVENTIONS)}"
     names = [rule.find(run, experiment) for rule in (method, dataset)]
     for rule, name in zip((method, dataset), names, strict=True):
         if name is None:
             return rule.lacking(run)
     values, plain, bad = _values(run)
+    repeat, config = repeat_of(run)
     broken: dict[str, str] = {}
     sizes = _decoded(tags, schema.TAG_FOLD_SIZES, schema.decode_fold_sizes, broken) or {"n_train": (), "n_test": ()}
     _decoded(tags, schema.TAG_WITHDRAWN, schema.decode_withdrawn, broken)
@@ -250,14 +273,14 @@ def read_run(
         dataset=names[1][0],
         named_by=(names[0][1], names[1][1]),
         status=status,
-        conventions=tags.get(schema.TAG_CONVENTIONS, schema.UNKNOWN_CONVENTIONS),
+        conventions=conventions,
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
         propensities=tags.get(schema.TAG_PROPENSITIES, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
         **sizes,
         selected_among=int(n) if (n := tags.get(schema.TAG_SELECTED, "")).isdecimal() and len(n) < MAX_DIGITS else 1,
-        start_time=pd.Timestamp(run.info.start_time or 0, unit="ms", tz="UTC"),
+        start_time=started(run),
         values=values if status == schema.COMPLETE else {},
         plain=plain,
         bad=bad,
@@ -265,8 +288,8 @@ def read_run(
         profiles=RunProfiles(tags),
         by_fold=by_fold,
         broken=broken,
-        repeat=repeat[0],
-        config=repeat[1],
+        repeat=repeat,
+        config=config,
         commit=tags.get(MLFLOW_GIT_COMMIT, ""),
     )
 
@@ -283,7 +306,7 @@ def _decoded(tags: Mapping[str, str], tag: str, decode: Callable[[str], Any], br
 
 
 def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
-    """Finite values by measure, which of them are plain metrics named like a known measure, and values that are not finite."""
+    """Values by measure, which of them are plain metrics named like a known measure, and values that are no results."""
     values: dict[str, float] = {}
     others: dict[str, float] = {}
     bad: dict[str, float] = {}
@@ -292,7 +315,7 @@ def _values(run: Run) -> tuple[dict[str, float], set[str], dict[str, float]]:
         if measure is None and key.startswith("mleval."):
             continue
         into = others if measure is None else values
-        into = into if math.isfinite(value) and abs(value) < _INFINITE else bad
+        into = into if computable(value) else bad
         into[measure or key] = value
     for measure in schema.withdrawn(run.data.tags):
         values.pop(measure, None)
@@ -307,14 +330,18 @@ def with_profile_measures(result: Result, asked: Collection[str]) -> Result:
     missing = [m for m in asked if m in FROM_PROFILE and m not in result.values]
     if not missing or "hard" not in result.profiles or result.status != schema.COMPLETE:
         return result
-    try:
-        tag = result.profiles["hard"]
-    except ValueError:
+    found = store.of_one_run(lambda: _of_profile(result.profiles["hard"]))
+    if isinstance(found, str):  # whoever compares profiles is told
         return result
+    values = {m: v for m, v in found.items() if m in missing and math.isfinite(v)}
+    return replace(result, values={**result.values, **values})
+
+
+def _of_profile(tag: schema.ProfileTag) -> dict[str, float]:
+    """The measures that a loss profile gives; none where the tag only points to it."""
     if tag.omitted:
-        return result
-    found = {m: float(v.mean()) for m, v in hard_measures(errors_of(tag, "hard"), tag.n_labels).items() if m in missing}
-    return replace(result, values={**result.values, **{m: v for m, v in found.items() if math.isfinite(v)}})
+        return {}
+    return {m: float(v.mean()) for m, v in hard_measures(errors_of(tag, "hard"), tag.n_labels).items()}
 
 
 def errors_of(tag: schema.ProfileTag, kind: str) -> np.ndarray:

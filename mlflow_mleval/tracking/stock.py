@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -19,9 +19,10 @@ from mlflow_mleval.naming import count, some
 from mlflow_mleval.study import Study
 from mlflow_mleval.survey import Candidate, Survey, Way
 from mlflow_mleval.tracking import query, schema, store
+from mlflow_mleval.tracking.bounds import computable
 from mlflow_mleval.tracking.fold_sources import FoldRule
 from mlflow_mleval.tracking.read_answers import holds_answers
-from mlflow_mleval.tracking.read_run import Rule, is_ours
+from mlflow_mleval.tracking.read_run import Rule, is_ours, started
 from mlflow_mleval.tracking.repeats import is_seed
 from mlflow_mleval.tracking.searches import searched, trial_params
 from mlflow_mleval.tracking.selection import filters_of
@@ -145,7 +146,7 @@ def _finished(run: Run) -> bool:
 def _keys(run: Run) -> dict[str, float]:
     """Finite values by measure or metric, without those by fold and step that mleval logs, and those of the machine."""
     found = {schema.measure_of(key) or key: value for key, value in run.data.metrics.items()}
-    return {m: v for m, v in found.items() if not m.startswith(("mleval.", "system/")) and math.isfinite(v)}
+    return {m: v for m, v in found.items() if not m.startswith(("mleval.", "system/")) and computable(v)}
 
 
 def _families(children: Sequence[Run]) -> dict[str, list[Run]]:
@@ -166,15 +167,16 @@ def _experiments(runs: Sequence[Run], names: Mapping[str, str]) -> pd.DataFrame:
         status = Counter(run.info.status for run in results)
         finished = sum(map(_finished, results))
         running = status["RUNNING"] + status["SCHEDULED"]
-        last = max((run.info.start_time or 0 for run in results), default=0)
+        times = (store.of_one_run(partial(started, run)) for run in results)
+        last = max((time for time in times if not isinstance(time, str)), default=pd.NaT)
         rows.append({
             "experiment": name, "experiment_id": experiment_id, "runs": len(results), "finished": finished,
             "failed": max(len(results) - finished - running, 0), "running": running,
             "children": sum(MLFLOW_PARENT_RUN_ID in run.data.tags for run in results), "reports": len(here) - len(results),
-            "last_start": pd.Timestamp(last, unit="ms", tz="UTC") if last else pd.NaT,
+            "last_start": last,
             "metrics": tuple(sorted({key for run in results if _finished(run) for key in _keys(run)})),
         })  # fmt: skip
-    rows.sort(key=lambda row: (row["runs"] == 0, -row["last_start"].value if row["runs"] else 0))
+    rows.sort(key=lambda row: (row["last_start"] is pd.NaT, -row["last_start"].value))
     return pd.DataFrame(rows, columns=["experiment", "experiment_id", "runs", "finished", "failed", "running", "children",
                                        "reports", "last_start", "metrics"])  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import mlflow
@@ -25,8 +26,11 @@ from mlflow_mleval.naming import did_you_mean, some
 from mlflow_mleval.redaction import masked, raise_alone
 from mlflow_mleval.tracking import conflicts, filters, tag_packing
 
+T = TypeVar("T")
 #: Runs that are asked for at a time: more are fewer requests, and what fits into one page is read once; but they take memory.
 PAGE = 2_500
+#: How MLflow fails on a page with a run whose start time another program has taken away.
+_TIMELESS = "start_time cannot be None"
 #: What was found by which search, while that is remembered.
 _known: ContextVar[dict[tuple[tuple[str, ...], str], list[Run]] | None] = ContextVar("known", default=None)
 #: How often several pages are read at most, until two times in turn they are the same.
@@ -161,6 +165,25 @@ def search(
     known, key = _known.get(), (tuple(experiment_ids), filter_string)
     if known is not None and key in known:
         return known[key]
+    try:
+        found = _all_pages(client, experiment_ids, filter_string, doubts, progress)
+    except StoreError as error:
+        if _TIMELESS not in str(error):
+            raise
+        if doubts is not None:
+            doubts.append("Runs without a start time are left out, for MLflow cannot read them.")
+        started = " and ".join(filter(None, [filter_string, "attributes.start_time != -1"]))
+        found = _all_pages(client, experiment_ids, started, doubts, progress)
+    if known is not None:
+        known[key] = found
+    return found
+
+
+def _all_pages(
+    client: MlflowClient, experiment_ids: Sequence[str], filter_string: str,
+    doubts: list[str] | None, progress: Callable[[int, int], object],
+) -> list[Run]:  # fmt: skip
+    """The runs of all pages, read again until they stay the same."""
     before: list[str] | None = None
     found: dict[str, Run] = {}
     for _ in range(_PASSES):
@@ -178,8 +201,6 @@ def search(
     else:
         if doubts is not None:
             doubts.append("While the runs were read, others were deleted or added all the time: some may be missing. Read again.")
-    if known is not None:
-        known[key] = list(found.values())
     return list(found.values())
 
 
@@ -271,6 +292,31 @@ def store_errors(doing: str, filter_string: str = "") -> Iterator[None]:
         else:
             text = f"cannot {doing} the store {store_name()}: {text} {_advice(error)}".rstrip()
         raise_alone(StoreError(redacted(text)))
+
+
+def of_one_run(read: Callable[[], T]) -> T | str:
+    """What reading one run yields, or why it cannot be read: anybody may write anything into a run.
+
+    Raises
+    ------
+    StoreError
+        It is the store that fails, not what the run holds.
+    """
+    try:
+        return read()
+    except StoreError:
+        raise
+    except Exception as error:
+        if isinstance(error, _FORESEEN):
+            with store_errors("read"):
+                connect().search_experiments(max_results=1)
+        return reason(error)
+
+
+def reason(error: Exception) -> str:
+    """Why something cannot be read, to be said after a colon: one line without credentials and without a full stop."""
+    text = _first_sentence(error).rstrip(".")
+    return text if isinstance(error, ValueError | MlflowException) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 @contextmanager

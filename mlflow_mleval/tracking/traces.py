@@ -17,7 +17,7 @@ from mlflow.entities import Assessment, Run, Trace
 
 from mlflow_mleval.analysis.answers import PASS, Answers, unclear
 from mlflow_mleval.naming import some
-from mlflow_mleval.tracking.bounds import bounded_json
+from mlflow_mleval.tracking.bounds import bounded_json, computable
 
 #: Traces that one request brings.
 PAGE = 500
@@ -199,7 +199,7 @@ def number(value: Any, grades: Sequence[str] | None) -> tuple[float | None, bool
         found = PASS.get(value.strip().lower() if isinstance(value, str) else value)
         return found, found is not None
     if isinstance(value, int | float):
-        return (float(value) if np.isfinite(value) else np.nan), False
+        return (float(value) if computable(value) else np.nan), False
     return None, False
 
 

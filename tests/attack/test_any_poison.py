@@ -1,0 +1,231 @@
+"""A hundred runs at a time that carry something nobody foresaw: commands go on, and the good runs are read as they are.
+
+Half of them are strange in what a member may set (addresses of artifacts, times, numbers, any tag), half hold tables with some
+bits flipped. MLEVAL_ATTACK=N makes N such stores, each from a seed of its own.
+"""
+
+import io
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from mlflow.entities import Metric, RunTag
+
+import mlflow_mleval as mleval
+from mlflow_mleval.errors import ImportFileError
+from mlflow_mleval.files.evaluate_file import evaluate_file
+from mlflow_mleval.tracking import schema, store
+
+TIMES = int(os.environ.get("MLEVAL_ATTACK", "1"))
+MOST_MEGABYTES = 1000
+POISONS = 50
+ELSEWHERE = json.dumps({"schema": 1, "omitted": schema.ARTIFACT_FOLDS})
+PROFILE_ELSEWHERE = '{"schema":1,"n_labels":1000,"omitted":"mleval/profile.csv"}'
+#: What each tag holds in a sound run.
+SOUND = {
+    schema.TAG_FOLDS: schema.encode_folds([0, 1], {"f1": [0.5, 0.25]}),
+    schema.TAG_FOLD_SIZES: schema.encode_fold_sizes([5, 5], [5, 5]),
+    schema.TAG_PROFILES["hard"]: schema.encode_profile([[4, 1, 0], [3, 1, 1]], [0, 1]),
+    schema.TAG_PROFILES["soft"]: schema.encode_soft_profile([[0.75, 0.25]], [20]),
+    schema.TAG_WITHDRAWN: '["f1"]', schema.TAG_SCHEMA: "1", schema.TAG_RUN: '{"schema":1,"updated":"1"}',
+    schema.TAG_STATUS: "complete", schema.TAG_SELECTED: "3", schema.TAG_CONVENTIONS: "sklearn",
+    schema.TAG_SPLIT_DIGEST: "ab", schema.TAG_DATASET_DIGEST: "ab", schema.TAG_ANSWERS: "ab", schema.TAG_KIND: "evaluation",
+    "mlflow.linkedPrompts": '[{"name":"qa","version":"1"}]', "mlflow.loggedArtifacts": '[{"path":"a.json","type":"table"}]',
+    "mlflow.parentRunId": "0" * 32, "mlflow.runType": "genai_evaluate",
+}  # fmt: skip
+EVIL = ["Infinity", "NaN", "-1", "1e999", "1e308", "9" * 401, "null", "[]", "{}", '"x"', "[" * 300 + "]" * 300, "true", "-0.0",
+        "18446744073709551616", '"\\ud800"', "\x1b[2J", "\u202e", "10000000", "'", '{"a":' * 50 + "1" + "}" * 50]  # fmt: skip
+SCHEMES = ["ftp", "http", "https", "sftp", "hdfs", "viewfs", "file", "runs", "models", "mlflow-artifacts", "dbfs", "x", ""]
+HOSTS = ["user:p/w@127.0.0.1:1", "[::1", "127.0.0.1:99999999", "127.0.0.1:-1", "127.0.0.1:1", "", "%00", "a b", "\u2100", "@@"]
+PATHS = ["/a", "", "/../..", "/%2e%2e/x", "//", "/abc/x", "/\x00", "/" + "a" * 300, "/latest", "?q=%", "#f", "/\n"]
+TIMES_OF_DAY = [2**63 - 1, -(2**63), 0, -1, 2**53, 253402300800000, 9223372036855]
+NUMBERS = [1e308, -1e308, 1.7976931348623157e308, 1e151, -1e200, 5e-324, float("nan"), float("inf"), float("-inf"), -0.0]
+READER = """
+import json, resource, sys
+from click.testing import CliRunner
+from mlflow_mleval.cli import main
+measure, folds = ["-m", "f1"], ["--folds-by", "steps"]
+commands = [
+    ["rank", "--missing", "worst"], ["compare", "--missing", "worst"], ["runs"], ["profile"],
+    ["report", "--missing", "worst", "--draws", "20", "-o", "r.html"], ["compare", "--over", "instances", *measure],
+    ["compare", "--over", "folds", "-m", "tp"],
+    ["rank", "--missing", "worst", "--duplicates", "mean", *folds],
+]
+for command in commands:
+    done = CliRunner().invoke(main, [*command, "-n", "x", "--quiet"])
+    sound = done.exception is None or isinstance(done.exception, SystemExit)
+    print(json.dumps([command, done.exit_code, sound, done.output[-2000:], repr(done.exception)]))
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
+"""
+
+
+def parquet(**columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def tables(seed=0):
+    """What a sound run holds, path to content."""
+    label, fold = ["a"] * 4 + ["b"] * 4, [*range(4), *range(4)]
+    rng = np.random.default_rng(seed)
+    counts = {cell: rng.integers(1, 50, 8) for cell in ("tp", "fp", "fn", "tn")}
+    profile = "family,kind,parameter,loss\nerrors,hard,1,0.5\nerrors,hard,2,0.25\n"
+    instances = {m: [0.5, 1.0, 0.25, 0.75] for m in ("f1", "hamming_loss")}
+    return {
+        schema.ARTIFACT_FOLDS: parquet(fold=[0, 1], f1=[0.5, 0.25], hamming_loss=[0.5, 0.25]),
+        schema.ARTIFACT_COUNTS: parquet(fold=fold, label=label, **counts),
+        schema.ARTIFACT_INSTANCES: parquet(instance=[0, 1, 2, 3], **instances),
+        schema.ARTIFACT_PROFILE: profile.encode(),
+    }
+
+
+def flipped(chance, content):
+    """The content with some bits turned over, or cut."""
+    content = bytearray(content)
+    for _ in range(chance.randint(1, 12)):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    return bytes(content[: chance.choice([len(content), len(content), chance.randrange(len(content))])])
+
+
+def mutated(chance, text):
+    """The text with some of it exchanged."""
+    for _ in range(chance.randint(1, 3)):
+        start = chance.randint(0, len(text))
+        end = chance.randint(start, min(len(text), start + 8))
+        text = text[:start] + chance.choice([*EVIL, "", ",", ":", "[", "}"]) + text[end:]
+    return text[:5000]
+
+
+def address(chance):
+    scheme, host, path = chance.choice(SCHEMES), chance.choice(HOSTS), chance.choice(PATHS)
+    return chance.choice([f"{scheme}://{host}{path}", f"{scheme}:{path}", f"{host}{path}"])[:200]
+
+
+class Writer:
+    """Runs of ours in the experiment x."""
+
+    def __init__(self, client, db):
+        self.client, self.db, self.id = client, db, client.create_experiment("x")
+
+    def log(self, method, dataset="d", tags=(), values=(0.5, 0.5), start=None, files=(), address=None):
+        ours = {"mleval.method": method, "mleval.dataset": dataset, "mleval.schema": "1", "mleval.status": "complete"}
+        run = self.client.create_run(self.id, tags=ours, run_name=method, start_time=start)
+        run_id = run.info.run_id
+        metrics = [Metric(f"mleval/{m}", v, 1, 0) for m, v in zip(("f1", "hamming_loss"), values, strict=True)]
+        self.client.log_batch(run_id, metrics, tags=[RunTag(k, v) for k, v in dict(tags).items()])
+        self.client.set_terminated(run_id)
+        for path, content in dict(files).items():
+            local = Path(run.info.artifact_uri, path)
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.write_bytes(content)
+        if address is not None:
+            with sqlite3.connect(self.db) as held:
+                held.execute("UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (address, run_id))
+        return run_id
+
+    def good(self):
+        """Three methods on two datasets."""
+        for i, (method, dataset) in enumerate((m, d) for m in ("a", "b", "c") for d in ("d", "e")):
+            by_fold = {"f1": [0.5 + 0.01 * i, 0.6, 0.7, 0.4], "hamming_loss": [0.1, 0.2, 0.3, 0.4]}
+            tags = {schema.TAG_FOLDS: schema.encode_folds([*range(4)], by_fold)}
+            tags |= {tag: SOUND[tag] for tag in (schema.TAG_PROFILES["hard"],)}
+            self.log(method, dataset, tags, (0.5 + 0.01 * i, 0.5), files=tables(i))
+
+    def strange(self, chance, i):
+        """A run that is odd in one thing that a member may set."""
+        elsewhere = {schema.TAG_FOLDS: ELSEWHERE, schema.TAG_PROFILES["hard"]: PROFILE_ELSEWHERE}
+        kind, method = i % 5, f"z{i}"
+        if kind == 0:
+            self.log(method, tags=elsewhere, address=address(chance))
+        elif kind == 1:
+            self.log(method, start=chance.choice(TIMES_OF_DAY))
+        elif kind == 2:
+            for seed in (0, 1):
+                values = chance.choices(NUMBERS, k=2)
+                self.log(method, tags={"seed": str(seed)}, values=[v if v == v else 1e308 for v in values])
+        else:
+            tag = chance.choice([*SOUND])
+            self.log(method, tags={tag: mutated(chance, SOUND[tag]).encode("utf-8", "replace").decode().replace("\0", "0")})
+
+    def flipped(self, chance, i):
+        """A run whose tables are damaged."""
+        elsewhere = {schema.TAG_FOLDS: ELSEWHERE, schema.TAG_PROFILES["hard"]: PROFILE_ELSEWHERE}
+        files = {path: flipped(chance, content) for path, content in tables().items()}
+        self.log(f"y{i}", tags=elsewhere, files=files)
+
+
+@pytest.mark.parametrize("seed", range(TIMES))
+def test_no_run_stops_a_command(client, db, seed):
+    """MLEVAL_ATTACK=10 pytest tests/attack/test_any_poison.py"""
+    chance, writer = random.Random(seed), Writer(client, db)
+    writer.good()
+    chosen = {"experiment_names": ["x"], "measures": ["f1", "hamming_loss"]}
+    before = mleval.load_study(**chosen)
+    for i in range(POISONS):
+        writer.strange(chance, i)
+        writer.flipped(chance, i)
+    study = mleval.load_study(**chosen, missing="worst", duplicates="mean")
+    there = study.values.loc[before.values.index, list(before.values)]
+    pd.testing.assert_frame_equal(there, before.values)
+    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, env=os.environ, timeout=600)
+    assert done.returncode == 0, done.stderr
+    *commands, megabytes = map(json.loads, done.stdout.splitlines())
+    for command, code, sound, output, error in commands:
+        assert sound and code == 0, (command, output, error)
+    print(f"seed {seed}: {2 * POISONS} poisoned runs, {megabytes} MB")
+    assert megabytes < MOST_MEGABYTES
+
+
+@pytest.mark.parametrize("seed", range(TIMES))
+def test_damaged_predictions_are_named(tmp_path, seed):
+    chance, rng = random.Random(seed), np.random.default_rng(seed)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, y_true=rng.integers(0, 2, (50, 3)), y_score=rng.random((50, 3)), folds=np.arange(50) % 5)
+    for i in range(POISONS):
+        path = tmp_path / f"p{i}.npz"
+        path.write_bytes(flipped(chance, buffer.getvalue()))
+        try:
+            evaluate_file(path)
+        except (ImportFileError, ValueError) as error:
+            assert len(str(error).splitlines()) == 1
+
+
+def test_a_run_without_a_start_time_is_left_out(client, db):
+    """MLflow itself cannot read it, nor a page that holds it."""
+    writer = Writer(client, db)
+    writer.good()
+    timeless = writer.log("z")
+    with sqlite3.connect(db) as held:
+        held.execute("UPDATE runs SET start_time = NULL WHERE run_uuid = ?", (timeless,))
+    study = mleval.load_study(experiment_names=["x"])
+    assert study.methods == ["a", "b", "c"]
+    assert any("Runs without a start time are left out" in note for note in study.notes)
+
+
+def test_whatever_reading_one_run_raises_is_a_reason(client, db):
+    """A store that fails is an error all the same."""
+
+    def raising(error):
+        def read():
+            raise error
+
+        return read
+
+    errors = [OverflowError("too large"), KeyError("x"), AssertionError(), RecursionError("deep"), MemoryError(), OSError("gone")]
+    reasons = [store.of_one_run(raising(error)) for error in errors]
+    assert reasons == ["OverflowError: too large", "KeyError: 'x'", "AssertionError", "RecursionError: deep", "MemoryError",
+                       "OSError: gone"]  # fmt: skip
+    assert store.of_one_run(lambda: 3) == 3
+    db.unlink()
+    with pytest.raises(mleval.errors.StoreError, match="there is no store"):
+        store.of_one_run(raising(OSError("gone")))
