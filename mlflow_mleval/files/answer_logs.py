@@ -166,7 +166,7 @@ def _problem(measure: str, cells: Sequence[Any]) -> str | None:
     """Why the values are no measure of single answers, even if words are given an order; None where they are."""
     if problem := measure_name_problem(measure):
         return problem
-    kinds = {list: "lists", dict: "mappings"}
+    kinds: dict[type, str] = {list: "lists", dict: "mappings"}
     broken = [value for value in cells if type(value) in kinds]
     if broken:
         shown = json.dumps(broken[0], ensure_ascii=False, default=str)

@@ -86,7 +86,7 @@ def read_traces(
                 passing[measure] = passing.get(measure, True) and passes
         means = {measure: _mean(values) for measure, values in row.items()}
         plain = {k: v for k, v in inputs.items() if isinstance(v, str | int | float | bool)} if isinstance(inputs, dict) else {}
-        told = {**{k: str(v)[:_ASKED] for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)}
+        told = {**{k: _short(str(v)) for k, v in plain.items()}, "link": trace.info.trace_id, "asked": shown(inputs)}
         rows.append(((trace.info.request_time, trace.info.trace_id), key, means, told))
     rows.sort(key=lambda row: row[0])
     _, keys, scored, about = zip(*rows, strict=True) if rows else ((), (), (), ())
@@ -101,6 +101,18 @@ def read_traces(
         values, pd.DataFrame([*about], index=index), digest(run), counted(run),
         {m: some(sorted(v - {""})) for m, v in versions.items()}, tuple(m for m in values if passing.get(m, False)), tuple(notes),
     )  # fmt: skip
+
+
+def _short(text: str) -> str:
+    """Text of bounded length; what is cut ends with a digest, so that passages that begin alike stay different.
+
+    >>> _short("short"), len(_short("long" * 100)), _short("a" * 300 + "b") == _short("a" * 300 + "c")
+    ('short', 209, False)
+    """
+    if len(text) <= _ASKED:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[:_ASKED]}…{digest}"
 
 
 def traces_of(
