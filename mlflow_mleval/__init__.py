@@ -31,7 +31,7 @@ _PUBLIC = {
     "evaluate_batches": "batches",
     "evaluate_hierarchical": "evaluation",
     "evaluate_spark": "files.evaluate_spark",
-    "merge": "evaluation",
+    "merge": "batches",
     "Hierarchy": "measures.hierarchy",
     "calibrate_threshold": "measures.thresholds",
     "log_evaluation": "training.log_evaluation",

@@ -35,11 +35,11 @@ from mlflow_mleval.analysis.repeat_tests import repeat_tests as repeat_tests
 from mlflow_mleval.analysis.resampling import bootstrap_ranks as bootstrap_ranks
 from mlflow_mleval.analysis.resampling import rank_confidence as rank_confidence
 from mlflow_mleval.batches import evaluate_batches as evaluate_batches
+from mlflow_mleval.batches import merge as merge
 from mlflow_mleval.errors import MlevalError as MlevalError
 from mlflow_mleval.evaluation import Evaluation as Evaluation
 from mlflow_mleval.evaluation import evaluate as evaluate
 from mlflow_mleval.evaluation import evaluate_hierarchical as evaluate_hierarchical
-from mlflow_mleval.evaluation import merge as merge
 from mlflow_mleval.files.evaluate_spark import evaluate_spark as evaluate_spark
 from mlflow_mleval.files.evaluate_spark import spark_instances as spark_instances
 from mlflow_mleval.measures.capacities import Capacity as Capacity

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from mlflow_mleval.measures import all_thresholds, dependence, hierarchical
+from mlflow_mleval.measures import all_thresholds, dependence, digests, hierarchical
 from mlflow_mleval.measures.absences import about_bounds, doubts_about, why_absent
 from mlflow_mleval.measures.all_thresholds import classes_above
 from mlflow_mleval.measures.at_k import SCORED, parsed, ratios
@@ -24,7 +24,6 @@ from mlflow_mleval.measures.awareness import binomial_measures
 from mlflow_mleval.measures.class_vectors import class_vectors, is_vector, one_hot
 from mlflow_mleval.measures.curve_points import curve_table, reliability_table
 from mlflow_mleval.measures.dependence import Profile
-from mlflow_mleval.measures.digests import truth_digest
 from mlflow_mleval.measures.flat import CONVENTIONS, Conventions, further_label_measures, label_measures, set_measures
 from mlflow_mleval.measures.hierarchical_columns import of_class_sets, of_label_matrices
 from mlflow_mleval.measures.hierarchy import Hierarchy
@@ -42,6 +41,7 @@ from mlflow_mleval.reported import Reported
 from mlflow_mleval.validation import (
     binary_matrix,
     column_names,
+    instance_weights,
     label_threshold,
     one_of,
     present,
@@ -62,7 +62,7 @@ class Evaluation(Reported):
     sums : mapping of fold to Sums
         What everything else follows from; the key is None without folds.
     label_names : tuple
-    inputs : tuple of str; of ``y_score``, ``y_pred``, ``pred_sets`` those given
+    inputs : tuple of str; of ``y_score``, ``y_pred``, ``pred_sets``, ``sample_weight`` those given
     conventions : {"sklearn", "mulan"}
         What empty sets and ties count.
     threshold : float, tuple of K floats, or None
@@ -70,7 +70,8 @@ class Evaluation(Reported):
     hierarchy : mapping or None
         The options of the hierarchical measures, and what identifies the hierarchy.
     instances : pandas.DataFrame or None
-        One row an instance: its fold, where folds were given, its measures, the numbers of its true and predicted labels.
+        One row an instance: its fold and its sample_weight, where these were given, its measures, the numbers of its true and
+        predicted labels.
     taxonomy : Hierarchy or None
         The hierarchy itself. None without one, and in an Evaluation made by `from_dict`.
     split : str or None
@@ -133,7 +134,13 @@ class Evaluation(Reported):
         instances, and who means to deceive can make up two truths of one sum. One that several folds test counts as often.
         """
         sums = self.total
-        return None if sums.truth is None else truth_digest(self.label_names, sums.n, sums.truth)
+        return None if sums.truth is None else digests.truth_digest(self.label_names, sums.n, sums.truth)
+
+    @property
+    def weights_digest(self) -> str | None:
+        """What tells the weights of instances from others, whatever the order of rows; None where each counts once."""
+        total = self.total.weighting
+        return None if total is None else digests.weights_digest(total)
 
     @property
     def measures(self) -> dict[str, float]:
@@ -156,7 +163,7 @@ class Evaluation(Reported):
             found |= one_label_measures(sums, self.asked)
         elif self.kind == LABEL_SETS:
             found |= label_measures(sums.by_label, self.conventions) | ratios(sums.by_column)
-            found |= further_label_measures(sums.by_label, sums.n, self.conventions) | self._curves[0]
+            found |= further_label_measures(sums.by_label, sums.size, self.conventions) | self._curves[0]
             found |= binomial_measures(sums.mean_errors("hard"), "hard")
         if sums.errors is not None:
             found |= binomial_measures(sums.mean_errors("soft"), "soft")
@@ -165,6 +172,8 @@ class Evaluation(Reported):
         names = dict.fromkeys([*MEASURES, *self.asked])
         wanted = {n for n in names if n in self.asked or self.kind not in MEASURES[n].asked}
         values = {n: found[n] for n in names if n in found and n in wanted - incomplete and not np.isnan(found[n])}
+        if sums.weight is not None:  # rounding may lead beyond what a measure can be
+            values = {n: min(max(v, MEASURES[n].range[0]), MEASURES[n].range[1]) for n, v in values.items()}
         why = partial(why_absent, kind=self.kind, sums=sums, has_hierarchy=self.hierarchy is not None, asked=self.asked)
         return values, {n: why(n) for n in names if n not in values}
 
@@ -184,20 +193,23 @@ class Evaluation(Reported):
     def statistics(self) -> dict[str, float]:
         """What was evaluated: numbers of instances, labels and empty sets, and the mean numbers of labels of an instance.
 
-        Of one label: numbers of instances, of classes, and of classes that occur.
+        Of one label: numbers of instances, of classes, and of classes that occur. With weights, also their sum.
         """
         sums = self.total
+        size = {"n_instances": sums.n}
+        if sums.weight is not None:
+            size["sum_of_weights"] = sums.weight
         if self.kind == ONE_LABEL:
             occur = int((sums.by_label[2] > 0).sum())
-            return {"n_instances": sums.n, "n_classes": len(self.label_names), "n_true_classes": occur}
+            return {**size, "n_classes": len(self.label_names), "n_true_classes": occur}
         _, predicted, true = sums.by_label.sum(axis=1)
         return {
-            "n_instances": sums.n,
+            **size,
             "n_labels": len(self.label_names),
             "empty_truth": int(sums.empty[1]),
             "empty_prediction": int(sums.empty[0]),
-            "cardinality_true": float(true / sums.n),
-            "cardinality_pred": float(predicted / sums.n),
+            "cardinality_true": float(true / sums.size),
+            "cardinality_pred": float(predicted / sums.size),
         }
 
     @property
@@ -215,7 +227,7 @@ class Evaluation(Reported):
 
     @property
     def confusion(self) -> pd.DataFrame:
-        """Of one label: numbers of instances by true class (rows) and predicted class (columns)."""
+        """Of one label: numbers of instances, or their weights, by true class (rows) and predicted class (columns)."""
         if self.kind != ONE_LABEL:
             raise ValueError(f"`confusion` is of one label of several classes, got {self.kind}. `labels` has the counts of each.")
         names = pd.Index(self.label_names, tupleize_cols=False)
@@ -223,13 +235,14 @@ class Evaluation(Reported):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances), precision, recall, f1.
+        """One row a label: tp, fp, fn, tn, support, predicted (numbers of instances, or their weights), precision, recall, f1.
 
         Also auroc and average_precision with scores of one label, else where areas under curves were asked for; and brier_score
         where that was asked for.
         """
         tp, predicted, support = self.total.by_label
-        table = {"tp": tp, "fp": predicted - tp, "fn": support - tp, "tn": self.total.n - predicted - support + tp}
+        table = {"tp": tp, "fp": predicted - tp, "fn": support - tp}
+        table["tn"] = np.maximum(self.total.size - predicted - support + tp, 0)
         table |= {"support": support, "predicted": predicted}
         rates = set_measures(tp, predicted, support, self.conventions)
         del rates["accuracy"]
@@ -318,7 +331,7 @@ class Evaluation(Reported):
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation in lists, numbers and text for JSON, without `instances`; names and folds must be numbers or text."""
-        parts = {f: getattr(self, f) for f in (*_IDENTITY, "split")}
+        parts = {f: getattr(self, f) for f in (*IDENTITY, "split")}
         return {**parts, "sums": [{"fold": key, **sums.to_dict()} for key, sums in self.sums.items()]}
 
     @classmethod
@@ -329,7 +342,7 @@ class Evaluation(Reported):
 
 
 #: In what evaluations agree that are merged.
-_IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy", "asked", "propensities")
+IDENTITY = ("label_names", "inputs", "conventions", "threshold", "hierarchy", "asked", "propensities")
 
 
 # ---- evaluate --------------------------------------------------------------------------------------------------------
@@ -340,7 +353,8 @@ def evaluate(
     label_names: Sequence[Hashable] | None = None, hierarchy: Hierarchy | None = None, folds: Any = None,
     conventions: Conventions = "sklearn", instances: bool = True, fit_time: float | Mapping[Hashable, float] | None = None,
     predict_time: float | Mapping[Hashable, float] | None = None, probabilities: bool | None = None,
-    measures: Iterable[str] | str | None = None, train_labels: Any = None, **hierarchy_options: Any,
+    measures: Iterable[str] | str | None = None, train_labels: Any = None, sample_weight: Any = None,
+    **hierarchy_options: Any,
 ) -> Evaluation:
     """Evaluate predictions of label sets, or of one label of several classes: all measures in one pass.
 
@@ -386,6 +400,9 @@ def evaluate(
     train_labels : matrix of 0 and 1, shape (M, K), or Propensities, optional
         The labels of the training instances, from which the propensities of labels follow, and the information that ``s_min``
         needs. Adds the set xmc.
+    sample_weight : array of shape (N,), optional
+        How much each instance counts, as in scikit-learn: not negative; one of weight 2 counts as two equal ones, one of weight
+        0 as none. All measures are weighted but ``f_max`` and ``s_min``, which have no such form here, and times.
     **hierarchy_options
         The other options of `mlflow_mleval.measures.hierarchical.instance_measures`: ``max_distance``, ``lca``, ...
 
@@ -404,6 +421,7 @@ def evaluate(
     refuse_keywords(evaluate, hierarchy_options, hierarchical.OPTIONS)
     one_of(conventions, "conventions", CONVENTIONS)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
+    index = y_true.index if isinstance(y_true, (pd.DataFrame, pd.Series)) else None
     if are_lists(y_true, y_score):
         y_true, y_score, y_pred, label_names = label_matrices(y_true, y_score, y_pred, label_names)
     kind = ONE_LABEL if is_vector(y_true) else LABEL_SETS
@@ -416,16 +434,22 @@ def evaluate(
         vectors = class_vectors(y_true, y_score, y_pred, label_names, threshold, probabilities)
         names, cut = vectors.names, vectors.threshold
         sets = [one_hot(side, len(names)) for side in (vectors.true, vectors.pred)]
+        each = _weights_of(sample_weight, len(vectors.true), index)
         score = None if vectors.score is None or vectors.score.ndim == 1 else vectors.score
         further, identity = of_label_matrices(
             *sets, score=score, names=names, h=hierarchy, options=hierarchy_options, asked=asked, zeros=True
         )
-        options: dict[str, Any] = {"sum_part": sum_classes, "vectors": vectors, "further": further}
+        options: dict[str, Any] = {"sum_part": sum_classes, "vectors": vectors, "further": further, "weights": each}
         sums, rows, truth = sum_folds(sets[0], None, None, folds, seconds, instances, **options)
         if rows is not None and isinstance(y_true, pd.Series):
             rows.index = y_true.index
-        inputs = tuple(name for name, given in (("y_score", y_score), ("y_pred", y_pred)) if given is not None)
-        effects = None if rows is None else label_influences(sets[0], None, sets[1], None, sums.values(), one_label=True)
+        given = {"y_score": y_score, "y_pred": y_pred, "sample_weight": each}
+        inputs = tuple(name for name, value in given.items() if value is not None)
+        effects = None
+        if rows is not None:
+            effects = label_influences(
+                sets[0], None, sets[1], None, sums.values(), one_label=True, weights=each
+            )
         rest: dict[str, Any] = {"instance_truth": truth, "asked": asked, "influences": effects}
         return Evaluation(sums, names, inputs, conventions, cut, identity, rows, hierarchy, **rest)
     if probabilities is not None:
@@ -440,7 +464,10 @@ def evaluate(
     inputs = tuple(name for name, matrix in (("y_score", score), ("y_pred", pred)) if matrix is not None)
     if not inputs:
         raise ValueError("`y_score` or `y_pred` must be given, got neither. Pass scores, predicted labels, or both.")
-    n_labels = true.shape[1]
+    n, n_labels = true.shape
+    each = _weights_of(sample_weight, n, index)
+    if each is not None:
+        inputs += ("sample_weight",)
     if score is not None and score.dtype.kind in "bui" and score.max() <= 1 and score.min() >= 0:
         text = "`y_score` holds integers that are all 0 or 1. Pass predicted labels as `y_pred`; scores should tell labels apart."
         warnings.warn(text, stacklevel=2)
@@ -460,12 +487,15 @@ def evaluate(
     above = predicted(score, cut) if pred is None and hierarchy is not None else pred
     further, identity = of_label_matrices(true, above, score, names, hierarchy, hierarchy_options, asked)
     options = {"threshold": cut, "conventions": conventions, "further": further, "asked": asked, "propensities": weights}
-    if hierarchy is not None and not set(asked).isdisjoint(all_thresholds.MEASURES):
+    options["weights"] = each
+    if hierarchy is not None and each is None and not set(asked).isdisjoint(all_thresholds.MEASURES):
         options["classes"] = classes_above(names, hierarchy, weights)
     sums, rows, truth = sum_folds(true, score, pred, folds, seconds, instances, **options)
     if rows is not None and isinstance(y_true, pd.DataFrame):
         rows.index = y_true.index
-    effects = None if rows is None else label_influences(true, score, pred, cut, sums.values(), conventions)
+    effects = None
+    if rows is not None:
+        effects = label_influences(true, score, pred, cut, sums.values(), conventions, weights=each)
     cut = tuple(cut.tolist()) if isinstance(cut, np.ndarray) else cut
     return Evaluation(
         sums, names, inputs, conventions, cut, identity, rows, hierarchy, instance_truth=truth, asked=asked, influences=effects,
@@ -474,7 +504,7 @@ def evaluate(
 
 
 def evaluate_hierarchical(
-    true_sets: Any, pred_sets: Any, h: Hierarchy, *, folds: Any = None, instances: bool = True,
+    true_sets: Any, pred_sets: Any, h: Hierarchy, *, folds: Any = None, instances: bool = True, sample_weight: Any = None,
     fit_time: float | Mapping[Hashable, float] | None = None, predict_time: float | Mapping[Hashable, float] | None = None,
     **hierarchy_options: Any,
 ) -> Evaluation:
@@ -485,7 +515,7 @@ def evaluate_hierarchical(
     true_sets, pred_sets : sequence of N collections of class names, or scipy.sparse of 0 and 1, shape (N, C)
         The columns of a matrix are ``h.nodes``.
     h : Hierarchy
-    folds, instances, fit_time, predict_time
+    folds, instances, fit_time, predict_time, sample_weight
         As for `evaluate`.
     **hierarchy_options
         ``max_distance``, ``lca``, ``lca_max_distance``, ``count_root``, ``far_pairs``, ``max_ancestors``,
@@ -515,86 +545,22 @@ def evaluate_hierarchical(
         hierarchy_options["measures"] = families
     further, identity = of_class_sets(sets[0], sets[1], h, hierarchy_options, asked)
     seconds = {"fit_time": fit_time, "predict_time": predict_time}
-    sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, further=further, flat=False)
+    index = true_sets.index if isinstance(true_sets, pd.Series) else None
+    each = _weights_of(sample_weight, sets[0].shape[0], index)
+    options = {"further": further, "flat": False, "weights": each}
+    sums, rows, truth = sum_folds(sets[0], None, sets[1], folds, seconds, instances, **options)
     if rows is not None and isinstance(true_sets, pd.Series):
         rows.index = true_sets.index
     known: dict[str, Any] = {"hierarchy": identity, "instances": rows, "taxonomy": h, "instance_truth": truth, "asked": asked}
-    return Evaluation(sums, tuple(h.nodes), ("pred_sets",), **known)
+    inputs = ("pred_sets",) if each is None else ("pred_sets", "sample_weight")
+    return Evaluation(sums, tuple(h.nodes), inputs, **known)
 
 
-def merge(evaluations: Iterable[Evaluation]) -> Evaluation:
-    """One Evaluation of disjoint batches, partitions or folds, as if they had been evaluated together.
-
-    Parameters
-    ----------
-    evaluations : iterable of Evaluation
-        Of the same labels with the same conventions and options. The sums of equal folds are added up.
-
-    Returns
-    -------
-    Evaluation
-        Its `instances` stand in the order of the evaluations, and only if all have them.
-
-    Raises
-    ------
-    ValueError
-        No evaluation, or some that do not fit together; the difference is named.
-    TypeError
-        Something that is not an Evaluation.
-
-    >>> parts = [evaluate([[1, 0]], [[score, 0.5]], folds=fold) for fold, score in enumerate([0.7, 0.4])]
-    >>> merge(parts).folds["one_error"].tolist()
-    [0.0, 1.0]
-    """
-    evaluations = list(evaluations)
-    if not evaluations:
-        raise ValueError("`evaluations` must hold at least one, got none.")
-    for i, ev in enumerate(evaluations):
-        if not isinstance(ev, Evaluation):
-            raise TypeError(f"`evaluations` must hold Evaluations, got {type(ev).__name__} at position {i}.")
-    first = evaluations[0]
-    sums: dict[Hashable, Sums] = {}
-    for i, ev in enumerate(evaluations):
-        for name in _IDENTITY:
-            mine, theirs = getattr(first, name), getattr(ev, name)
-            if mine != theirs:
-                raise ValueError(
-                    f"`evaluations` must agree in {name}, got {_difference(mine, theirs)} at positions 0 and {i}. "
-                    "Evaluate all parts alike."
-                )
-        if (None in ev.sums) != (None in first.sums):
-            raise ValueError(f"`evaluations` must all have folds or none, got both at positions 0 and {i}. Pass `folds` to all.")
-        for key, part in ev.sums.items():
-            sums[key] = sums[key] + part if key in sums else part
-    rows, truth = [ev.instances for ev in evaluations], [ev.instance_truth for ev in evaluations]
-    instances = None
-    if len(tables := [table for table in rows if table is not None]) == len(rows):
-        instances = pd.concat(tables, ignore_index=all(isinstance(t.index, pd.RangeIndex) for t in tables))
-    known = None if any(part is None for part in truth) else np.concatenate([*map(present, truth)])
-    taxonomy = next((ev.taxonomy for ev in evaluations if ev.taxonomy is not None), None)
-    own: dict[str, Any] = {} if len(evaluations) == 1 else {"split": None, "influences": None}  # folds of parts are other folds
-    return replace(first, sums=_in_order(sums), instances=instances, instance_truth=known, taxonomy=taxonomy, **own)
-
-
-# ---- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _in_order(sums: Mapping[Hashable, Sums]) -> dict[Hashable, Sums]:
-    """Folds sorted, so that the order of merging leaves no trace."""
-    try:
-        return {key: sums[key] for key in sorted(sums)}  # type: ignore[type-var]
-    except TypeError:
-        return dict(sorted(sums.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))))
-
-
-def _difference(a: Any, b: Any) -> str:
-    """The first thing in which two descriptions differ."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        name = next(name for name in [*a, *b] if a.get(name) != b.get(name))
-        return f"{name} {a.get(name)!r} and {b.get(name)!r}"
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        i = next(i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
-        return f"{a[i]!r} and {b[i]!r} (number {i})"
-    if isinstance(a, tuple) and isinstance(b, tuple) and max(len(a), len(b)) > 4:
-        return f"{len(a)} and {len(b)} of them"
-    return f"{a!r} and {b!r}"
+def _weights_of(sample_weight: Any, n: int, index: pd.Index | None) -> NDArray[np.float64] | None:
+    """The weights of the instances, in their order; None where each counts once."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, pd.Series) and index is not None and len(index) == n:
+        own, theirs = (pd.DataFrame(index=part) for part in (sample_weight.index, index))
+        same_axes(own, "sample_weight", theirs, "y_true")
+    return instance_weights(sample_weight, "sample_weight", n)

@@ -200,6 +200,29 @@ def groups(values: Any, name: str, n_rows: int) -> dict[Hashable, slice | NDArra
     return dict(zip(keys.tolist(), rows, strict=True))
 
 
+def instance_weights(value: Any, name: str, n_rows: int) -> NDArray[np.float64]:
+    """One finite weight an instance, not negative and not all 0; else a TypeError or ValueError."""
+    given = np.asarray(value)
+    if given.dtype.kind not in "biufO":
+        raise TypeError(f"`{name}` must hold numbers, got dtype {given.dtype}. Convert it.")
+    try:
+        weights = given.astype(float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must hold numbers, got objects that are none: {error}.") from error
+    if weights.shape != (n_rows,):
+        shape = f"one weight for each of the {n_rows} instances"
+        raise ValueError(f"`{name}` must hold {shape}, got shape {weights.shape}.")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        got = f"{weights[wrong[0]]} in row {wrong[0]} ({len(wrong)} such rows)"
+        raise ValueError(f"`{name}` must be finite and not negative, got {got}. Correct them.")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not 0 < total < np.inf:
+        raise ValueError(f"`{name}` must have a finite sum above 0, got {total}.")
+    return weights
+
+
 def label_threshold(value: ArrayLike, name: str, n_labels: int) -> float | NDArray[np.float64]:
     """One number, or an array of one for each label; else a ValueError."""
     cut = np.asarray(value, dtype=float)

@@ -88,7 +88,7 @@ def test_bad_lists_are_refused(lists, message):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"measures": "f11"}, "or name measures or sets of them, got 'f11'"),
+    ({"measures": "f11"}, "must name measures or sets of them, got 'f11'"),
     ({"measures": []}, "must name at least one"),
     ({"measures": "psp_at_3"}, "`train_labels` must be given for psp_at_3"),
     ({"train_labels": [[1, 0, 1]]}, "`train_labels` must have the 2 labels of `y_true`, got 3"),

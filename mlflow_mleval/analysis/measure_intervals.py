@@ -25,6 +25,7 @@ from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.measures import hierarchical
 from mlflow_mleval.measures.at_k import ratios
 from mlflow_mleval.measures.hierarchy_levels import level_measures
+from mlflow_mleval.measures.label_sums import SAMPLE_WEIGHT
 from mlflow_mleval.measures.registry import MEASURES
 from mlflow_mleval.validation import probability
 
@@ -66,7 +67,8 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     :math:`\sum_g (\sum_{i \in g} \psi_i)^2 / (1 - n_g / n)` over instances or clusters of n_g of the n instances (delta method;
     for clusters CR2, which corrects for what the residuals of a large one lack). Without bounds the interval is that of Student's
     t, with Satterthwaite's degrees of freedom (G - 1 for G clusters of equal size); between bounds it is Wilson's, for as many
-    trials as would have this variance, so that it never leaves them.
+    trials as would have this variance, so that it never leaves them. Where instances have weights, what each adds is weighted,
+    n_g / n is a share of weights, and the number of trials the effective one (Kish).
 
     Parameters
     ----------
@@ -94,11 +96,15 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
     rows, n = ev.instances, ev.total.n
     clusters = _given(ev, clusters)
     units = None if clusters is None else cluster_numbers(clusters, n, rows.index)
-    sizes = np.ones(n) if units is None else np.bincount(units)
+    weights = _weights_of(ev)
+    if units is None:
+        sizes = np.ones(n) if weights is None else weights
+    else:
+        sizes = np.bincount(units, weights)
     values = pd.Series(ev.measures, dtype=float)
     found: dict[str, Array] = {}
     absent: dict[str, str] = {}
-    if rows is None or len(sizes) < 2:
+    if rows is None or np.count_nonzero(sizes) < 2:
         why = "the evaluation kept no instances" if rows is None else "there is one instance"
         absent = dict.fromkeys(values.index, why)
     else:
@@ -115,7 +121,7 @@ def measure_intervals(ev: Evaluation, *, clusters: ArrayLike | Hashable | None =
         quantile, trials = float(special.stdtrit(satterthwaite(sizes), 1 - alpha / 2)), effective_number(sizes)
         for m, added in found.items():
             sums = added if units is None else np.bincount(units, added)
-            error = np.sqrt(sums @ (sums / (1 - sizes / n)))
+            error = np.sqrt(sums @ (sums / (1 - sizes / sizes.sum())))
             ends = _interval(values[m], error, quantile, trials, *MEASURES[m].range)
             table.loc[m, ["standard_error", "ci_low", "ci_high"]] = (error, *ends)
     if units is None:
@@ -148,15 +154,15 @@ def _interval(value: float, error: float, quantile: float, n: float, low: float,
 
 def _added(ev: Evaluation, measure: str) -> Array | str:
     """What each instance adds to a measure, with mean 0; or why that is not known."""
-    rows = ev.instances
+    rows, weights = ev.instances, _weights_of(ev)
     assert rows is not None
     if measure in rows:
-        return _of_mean(rows[measure].to_numpy(float))
+        return _of_mean(rows[measure].to_numpy(float), weights)
     if measure == "binomial_slope":
-        return _of_mean(1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy())
+        return _of_mean(1 - rows["subset_accuracy"].to_numpy() - rows["hamming_loss"].to_numpy(), weights)
     if measure in _SLOPES:
         subset, hamming = (rows[m].to_numpy() for m in _SLOPES[measure])
-        return _of_mean(subset - hamming)
+        return _of_mean(subset - hamming, weights)
     totals = ev.total.by_column
     if measure in _of_totals(totals):
         return _of_ratio(ev, measure, totals)
@@ -172,14 +178,24 @@ def _added(ev: Evaluation, measure: str) -> Array | str:
 
 
 def _rare(ev: Evaluation) -> str:
-    _, predicted, true = ev.total.by_label
+    sums = ev.total
+    _, predicted, true = sums.by_label * (sums.n / sums.size)  # by weights of mean 1
     few = int(((true < RARE) | (predicted < RARE)).sum())
     return "" if few * 50 <= len(true) else f"{few} of {len(true)} labels have, or are predicted for, fewer than {RARE} instances"
 
 
-def _of_mean(values: Array) -> Array:
+def _weights_of(ev: Evaluation) -> Array | None:
+    """The weights of the instances; None where each counts once."""
+    rows = ev.instances
+    return rows[SAMPLE_WEIGHT].to_numpy(float) if rows is not None and SAMPLE_WEIGHT in rows else None
+
+
+def _of_mean(values: Array, weights: Array | None) -> Array:
     known = ~np.isnan(values)
-    return np.where(known, values - values[known].mean(), 0.0) / known.sum()
+    if weights is None:
+        return np.where(known, values - values[known].mean(), 0.0) / known.sum()
+    share = np.where(known, weights, 0.0) / weights[known].sum()
+    return share * np.where(known, values - share[known] @ values[known], 0.0)
 
 
 def _of_totals(totals: dict[str, float]) -> dict[str, float]:
@@ -195,7 +211,8 @@ def _of_ratio(ev: Evaluation, measure: str, totals: dict[str, float]) -> Array:
         ends = (_of_totals({**totals, column: total + move})[measure] for move in (step, -step))
         if slope := (next(ends) - next(ends)) / (2 * step):
             found += slope * ev.instances[column].to_numpy(float)
-    return found - found.mean()
+    weights = _weights_of(ev)
+    return found - found.mean() if weights is None else weights * (found - np.average(found, weights=weights))
 
 
 def _given(ev: Evaluation, clusters: ArrayLike | Hashable | None) -> ArrayLike | None:

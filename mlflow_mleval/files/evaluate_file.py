@@ -13,8 +13,9 @@ import pandas as pd
 from scipy import sparse
 
 from mlflow_mleval.analysis.measure_intervals import with_clusters
+from mlflow_mleval.batches import merge
 from mlflow_mleval.errors import ImportFileError
-from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.class_predictions import unrounded
 from mlflow_mleval.files.predictions import open_class_sets, open_predictions, read_hierarchy
 from mlflow_mleval.files.sparse_predictions import open_matrices, read_matrix

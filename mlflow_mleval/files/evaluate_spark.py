@@ -20,8 +20,9 @@ import pyarrow.parquet as parquet
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mlflow_mleval.batches import merge
 from mlflow_mleval.errors import MlevalError
-from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical, merge
+from mlflow_mleval.evaluation import Evaluation, evaluate, evaluate_hierarchical
 from mlflow_mleval.files.predictions import read_hierarchy, table_columns
 from mlflow_mleval.files.reading import FOLD
 from mlflow_mleval.measures.flat import Conventions
@@ -36,8 +37,7 @@ _CELLS = 1 << 19  # cells of a matrix that are evaluated together
 _PART = "number int, part binary, kind string, error string"
 _PREFIXES = {"y_true": ("true_", "y_true_"), "y_score": ("score_", "y_score_"), "y_pred": ("pred_", "y_pred_")}
 _ARGUMENTS = {"y_true": "truth", "y_score": "scores", "y_pred": "predictions"}
-#: How an input lies in the DataFrame: a column for each label, an array of numbers, a list of classes, a list of pairs of class
-#: and score, or one class.
+#: How an input lies there: a column for each label, an array of numbers, a list of classes or of pairs with scores, one class.
 _COLUMNS, _ARRAY, _CLASSES, _PAIRS, _CLASS = "columns", "array", "classes", "pairs", "class"
 
 

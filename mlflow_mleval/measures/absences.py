@@ -38,6 +38,8 @@ def why_absent(name: str, kind: str, sums: Sums, has_hierarchy: bool, asked: Col
         return "no `y_score` was given"
     if measure.family in ("probability", "hierarchical-threshold") and (sums.errors is None or sums.classes is not None):
         return _no_probabilities(sums)
+    if measure.family == "hierarchical-threshold" and sums.weight is not None:
+        return "it has no form with `sample_weight`"
     if name in sums.columns:
         left_out = sums.n - sums.counts[sums.columns.index(name)]
         return f"it is not defined for {left_out} of {sums.n} instances"
@@ -73,9 +75,14 @@ def doubts_about(
     kind: str, sums: Sums, names: Sequence[Hashable], conventions: str, threshold: Any, inputs: Sequence[str]
 ) -> tuple[str, ...]:
     """What a reader of the measures must know about the input."""
-    if kind == ONE_LABEL:
-        return _doubts_about_classes(sums, names)
     found = []
+    if sums.weight is not None:
+        found.append(
+            f"the {sums.n} instances count by their sample weights, which sum to {sums.weight:.6g}; "
+            "counts of labels are sums of weights"
+        )
+    if kind == ONE_LABEL:
+        return (*found, *_doubts_about_classes(sums, names))
     if empty := int(sums.empty[1]):
         found.append(f"{empty} of {sums.n} instances have no true label; what they count is convention ({conventions})")
     never = int((sums.by_label[2] == 0).sum())

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mlflow_mleval.measures.score_counts import ScoreCounts
+from mlflow_mleval.measures.score_counts import ScoreCounts, counts_of
 
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """What is counted of one label beside `Sums`; it adds up with ``+``.
+    """What is counted of one label beside `Sums`, in instances or their weights; it adds up with ``+``.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ClassCounts:
     def from_dict(cls, parts: Mapping[str, Any], n_classes: int) -> ClassCounts:
         """The counts that `to_dict` wrote."""
         row, column, number = parts["confusion"]
-        confusion = sparse.csr_array((np.array(number, np.int64), (row, column)), shape=(n_classes, n_classes))
-        ranks = None if parts["ranks"] is None else np.array(parts["ranks"], np.int64)
+        confusion = sparse.csr_array((counts_of(number), (row, column)), shape=(n_classes, n_classes))
+        ranks = None if parts["ranks"] is None else counts_of(parts["ranks"])
         further = {name: parts[name] and ScoreCounts.from_dict(parts[name]) for name in ("scores", "confidence")}
         return cls(confusion, ranks, **further)

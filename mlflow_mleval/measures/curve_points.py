@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mlflow_mleval.measures.flat import ratio
 from mlflow_mleval.measures.label_sums import Sums
 from mlflow_mleval.measures.registry import BINS
 from mlflow_mleval.measures.score_counts import ScoreCounts
@@ -30,8 +31,7 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     classes, score, pos, neg = counts.whole.parts[0]
     start = np.searchsorted(classes, np.arange(counts.n_classes + 1))
     total, others = (np.diff(np.append(0, np.cumsum(side))[start]) for side in (pos, neg))
-    tp, fp = (whole[classes] - np.cumsum(side) + side + (np.cumsum(whole) - whole)[classes] for side, whole in
-              ((pos, total), (neg, others)))  # fmt: skip
+    tp, fp = counts.reached()
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, fpr = tp / total[classes], fp / others[classes]
     place = (recall + np.where(others[classes] > 0, fpr, recall)) / 2
@@ -42,7 +42,7 @@ def points(counts: ScoreCounts, most: int = POINTS) -> pd.DataFrame:
     kept = np.flatnonzero(first & known)
     kept = kept[np.lexsort((-kept, classes[kept]))]
     threshold = counts.lower_edges(score[kept])
-    table = {"class": classes, "recall": recall, "precision": tp / np.maximum(tp + fp, 1), "fpr": fpr}
+    table = {"class": classes, "recall": recall, "precision": ratio(tp, tp + fp), "fpr": fpr}
     found = pd.DataFrame({name: column[kept] for name, column in table.items()})
     found.insert(1, "threshold", threshold)
     return found
@@ -122,7 +122,7 @@ def reliability_table(sums: Sums, names: Sequence[Hashable], labels: Sequence[Ha
     for scope, label, part in [(MICRO, None, whole), *of_labels]:
         size, positives, total = part.bins(bins)
         there = size > 0
-        values = {"n": size, "mean_score": total / np.maximum(size, 1), "share": positives / np.maximum(size, 1)}
+        values = {"n": size, "mean_score": ratio(total, size), "share": ratio(positives, size)}
         found = pd.DataFrame({name: column[there] for name, column in values.items()})
         found.insert(0, "label", np.full(len(found), label, object))
         found.insert(0, "scope", scope)

@@ -44,6 +44,16 @@ def added(digests: NDArray[np.uint32]) -> int:
     return sum(column << 32 * i for i, column in enumerate(columns)) % _MODULUS
 
 
+def weighted_rows(digests: NDArray[np.uint32], weights: NDArray[np.float64]) -> int:
+    """The sum of digests that tell each row and its weight, whatever their order."""
+    rows = np.ascontiguousarray(digests, "<u4")
+    parts = (
+        sha256(row.tobytes() + weight.tobytes()).digest()
+        for row, weight in zip(rows, weights.astype("<f8"), strict=True)
+    )
+    return added(np.frombuffer(b"".join(parts), "<u4").reshape(-1, 8))
+
+
 def together(a: int | None, b: int | None) -> int | None:
     """The sum over the rows of both; None where that of one is not known."""
     return None if a is None or b is None else (a + b) % _MODULUS
@@ -53,6 +63,11 @@ def truth_digest(names: Iterable[Hashable], n: int, total: int) -> str:
     """The digest of `n` rows over the labels `names`, from the sum of the rows' digests: 64 characters, the last are `ROWS`."""
     head = repr((tuple(map(str, names)), n, total))
     return sha256(head.encode("utf-8", "surrogatepass")).hexdigest()[: -len(ROWS)] + ROWS
+
+
+def weights_digest(total: int) -> str:
+    """The digest of weights, from the sum of the digests of weighted rows."""
+    return sha256(f"{total:064x}".encode()).hexdigest()
 
 
 def instance_digest(names: Sequence[Hashable], truth: NDArray[np.uint64]) -> str:

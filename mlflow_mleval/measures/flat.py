@@ -12,16 +12,18 @@ Conventions = Literal["sklearn", "mulan"]
 CONVENTIONS: tuple[str, ...] = ("sklearn", "mulan")
 
 
-def overlap(true: Any, pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def overlap(
+    true: Any, pred: Any, weights: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Count the shared (true positive), the predicted and the true labels: by instance, shape (3, n), and by label, (3, K).
 
-    Boolean matrices of shape (n, K), both dense or both CSR; fewer than 2**24 rows and columns.
+    Boolean matrices of shape (n, K), both dense or both CSR; fewer than 2**24 rows and columns. The counts by label are sums of
+    the weights of instances where these are given.
     """
     if sparse.issparse(true):
         matrices = (true.multiply(pred).tocsr(), pred, true)
         by_instance = np.array([np.diff(m.indptr) for m in matrices], dtype=np.int64)
-        by_label = np.array([np.bincount(m.indices, minlength=m.shape[1]) for m in matrices], dtype=np.int64)
-        return by_instance, by_label
+        return by_instance, np.array([label_weights(m, weights) for m in matrices])
     n, k = true.shape
     by_instance, by_label = np.empty((3, n), dtype=np.int64), np.empty((3, k), dtype=np.int64)
     rows, columns = np.ones(n, dtype=np.float32), np.ones(k, dtype=np.float32)
@@ -29,20 +31,46 @@ def overlap(true: Any, pred: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]
         m = m.astype(np.float32)  # a matrix product counts fastest, and exactly up to 2**24
         by_instance[i] = m @ columns
         by_label[i] = rows @ m
-    return by_instance, by_label
+    if weights is None:
+        return by_instance, by_label
+    return by_instance, np.array([label_weights(m, weights) for m in (true & pred, pred, true)])
+
+
+def label_weights(labels: Any, weights: NDArray[np.float64] | None) -> NDArray[Any]:
+    """By label the instances that have it, or the sum of their weights, shape (K,).
+
+    Weights are added row by row: then no label has more weight than one that more instances have,
+    and a label of all instances has just `weight_of_all`.
+    """
+    if not sparse.issparse(labels):
+        row, column = np.nonzero(labels)
+    else:
+        row, column = np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices
+    of_rows = None if weights is None else weights[row]
+    return np.bincount(column, of_rows, labels.shape[1])
+
+
+def weight_of_all(weights: NDArray[np.float64]) -> float:
+    """The sum of the weights, added row by row as those of a label are."""
+    return float(np.bincount(np.zeros(len(weights), np.int64), weights)[0])
 
 
 def overlap_apart(
-    true: sparse.csr_array, always: NDArray[np.bool_], difference: sparse.csr_array
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    true: sparse.csr_array, always: NDArray[np.bool_], difference: sparse.csr_array,
+    weights: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """The same of predictions given by what is always predicted and the difference from it, see `thresholds.apart`."""
     shared = true.multiply(difference).tocsr()
     met = np.bincount(np.repeat(np.arange(true.shape[0]), np.diff(true.indptr)), always[true.indices], true.shape[0])
-    relevant = np.bincount(true.indices, minlength=true.shape[1])
-    n = true.shape[0]
     by_instance = met + shared.sum(axis=1), always.sum() + difference.sum(axis=1), np.diff(true.indptr)
-    by_label = relevant * always + shared.sum(axis=0), n * always + difference.sum(axis=0), relevant
-    return np.array(by_instance, dtype=np.int64), np.array(by_label, dtype=np.int64)
+    relevant = label_weights(true, weights)
+    if weights is None:
+        n, changes = true.shape[0], [m.sum(axis=0) for m in (shared, difference)]
+    else:
+        n, changes = weight_of_all(weights), [m.T @ weights for m in (shared, difference)]
+    by_label = relevant * always + changes[0], n * always + changes[1], relevant
+    kind = np.int64 if weights is None else float
+    return np.array(by_instance, dtype=np.int64), np.maximum(np.array(by_label, dtype=kind), 0)
 
 
 def set_measures(
@@ -61,11 +89,14 @@ def set_measures(
     both = predicted + true
     pairs = {"accuracy": (shared, both - shared), "precision": (shared, predicted), "recall": (shared, true)}
     pairs["f1"] = (2 * shared, both)
-    empty = float(conventions == "mulan")
-    return {
-        name: np.where(both == 0, empty, numerator / np.maximum(denominator, 1))
-        for name, (numerator, denominator) in pairs.items()
-    }
+    empty = np.where(both == 0, float(conventions == "mulan"), 0.0)
+    return {name: ratio(*parts, empty) for name, parts in pairs.items()}
+
+
+def ratio(part: Any, whole: Any, otherwise: Any = 0.0) -> NDArray[np.float64]:
+    """The part of a whole, in counts or weights; where there is no whole, what stands for it."""
+    found = np.broadcast_to(np.asarray(otherwise, float), np.shape(whole)).copy()
+    return np.divide(part, whole, out=found, where=np.asarray(whole) > 0)
 
 
 def example_measures(
@@ -95,24 +126,26 @@ def label_measures(by_label: NDArray[np.int64], conventions: Conventions = "skle
 def further_label_measures(by_label: NDArray[np.int64], n: int, conventions: Conventions = "sklearn") -> dict[str, float]:
     """Weighted precision, recall and F1, macro Jaccard, balanced accuracy, and Matthews correlations over cells and labels.
 
-    From the counts of `overlap` by label and the number of instances. Weights are numbers of true instances; without any, the
-    weighted measures are NaN. Balanced accuracy is the mean over labels of the mean recall of the instances with and of those
-    without the label, or of one of these recalls where there are no others. A correlation is 0 where truth or prediction is all
-    one value. Both are as in scikit-learn.
+    From the counts of `overlap` by label and the number of instances, or their weights. A label weighs
+    as much as its true instances; without any, the weighted measures are NaN. Balanced accuracy is the
+    mean over labels of the mean recall of the instances with and of those without the label, or of one
+    of these recalls where there are no others. A correlation is 0 where truth or prediction is all one
+    value. Both are as in scikit-learn.
     """
     rates, support = set_measures(*by_label, conventions=conventions), by_label[2]
-    total = int(support.sum())
+    total = support.sum().item()
     found = {f"weighted_{m}": float(rates[m] @ support / total) if total else np.nan for m in ("precision", "recall", "f1")}
     found["macro_jaccard"] = float(rates["accuracy"].mean())
     there = support > 0, support < n
-    recalls = by_label[0] / np.maximum(support, 1), (n - by_label[1] - support + by_label[0]) / np.maximum(n - support, 1)
+    recalls = ratio(by_label[0], support), ratio(n - by_label[1] - support + by_label[0], n - support)
     found["balanced_accuracy"] = float((np.where(there, recalls, 0).sum(axis=0) / np.sum(there, axis=0)).mean())
     found["macro_matthews"] = float(_matthews(by_label.astype(float), n).mean())
-    found["micro_matthews"] = float(_matthews(by_label.sum(axis=1, keepdims=True).astype(float), n * by_label.shape[1])[0])
+    cells = np.full(by_label.shape[1], n).sum()  # added up as the counts are
+    found["micro_matthews"] = float(_matthews(by_label.sum(axis=1, keepdims=True).astype(float), cells)[0])
     return found
 
 
-def _matthews(counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _matthews(counts: NDArray[np.float64], n: float) -> NDArray[np.float64]:
     """Correlation of truth and prediction in n cells with these counts of shared, predicted and true ones, shape (3, K)."""
     tp, predicted, true = counts / n
     spread = np.sqrt(predicted * (1 - predicted)) * np.sqrt(true * (1 - true))

@@ -22,36 +22,44 @@ _BLOCK = 1 << 18  # cells handled at a time
 
 def label_influences(
     true: Any, score: Any, pred: Any, threshold: Any, sums: Iterable[Sums], conventions: Conventions = "sklearn",
-    one_label: bool = False,
+    one_label: bool = False, weights: NDArray[np.float64] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """By measure the change that each instance makes, to first order, shape (N,): a sum of 0 and of squares the variance.
 
     The jackknife (Efron 1982) by derivatives of micro, macro and weighted averages by the counts of a label, shape (3, K), times
-    what the instance adds to them. `sums` are those of all folds. Where `pred` is None, labels with ``score >= threshold`` are
-    predicted.
+    what the instance adds to them, times its weight of mean 1. `sums` are those of all folds. Where `pred` is None, labels with
+    ``score >= threshold`` are predicted.
     """
-    slopes = _slopes(np.sum([part.by_label for part in sums], axis=0), conventions, one_label)
-    weights = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     n, n_labels = true.shape
+    counts = np.sum([part.by_label for part in sums], axis=0)
+    each = np.ones(n) if weights is None else weights * (n / weights.sum())
+    if weights is not None:
+        counts = counts * (n / weights.sum())
+    slopes = _slopes(counts, conventions, one_label)
+    rates = np.stack(list(slopes.values()), axis=-1).astype(np.float32)
     if sparse.issparse(true) and (sparse.issparse(pred) or (pred is None and sparse.issparse(score))):
         always, pred = (np.zeros(n_labels, bool), pred) if pred is not None else apart(score, threshold)
-        found = true.multiply(pred).tocsr() @ weights[0] + pred @ weights[1] + true @ weights[2]
+        found = true.multiply(pred).tocsr() @ rates[0] + pred @ rates[1] + true @ rates[2]
         if always.any():
-            found += true @ (weights[0] * always[:, None])  # what the rest adds is the same for all
-        return _centred(slopes, np.asarray(found).T)
+            found += true @ (rates[0] * always[:, None])  # what the rest adds is the same for all
+        return _centred(slopes, np.asarray(found).T, each)
     found = np.empty((len(slopes), n), np.float32)
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n, step):
         at = slice(start, start + step)
         t, p = true[at], reached(_dense(score[at]), threshold) if pred is None else pred[at]
         t, p = _dense(t).astype(np.float32), _dense(p).astype(np.float32)
-        found[:, at] = ((t * p) @ weights[0] + p @ weights[1] + t @ weights[2]).T
-    return _centred(slopes, found)
+        found[:, at] = ((t * p) @ rates[0] + p @ rates[1] + t @ rates[2]).T
+    return _centred(slopes, found, each)
 
 
-def _centred(names: Iterable[str], found: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-    """What the number of instances adds is the same for all of them."""
-    return dict(zip(names, found - found.mean(axis=1, keepdims=True), strict=True))
+def _centred(
+    names: Iterable[str], found: NDArray[np.float32], each: Array
+) -> dict[str, NDArray[np.float32]]:
+    """What the number of instances adds is the same for all of them; then by the weights, whose mean is 1."""
+    mean = found.mean(axis=1) if (each == 1).all() else found @ each / len(each)
+    centred = (found - mean[:, None].astype(np.float32)) * each.astype(np.float32)
+    return dict(zip(names, centred, strict=True))
 
 
 def _dense(matrix: Any) -> Any:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mlflow_mleval.measures.registry import ECE_NAME, numbers
 from mlflow_mleval.measures.score_counts import ScoreCounts
-from mlflow_mleval.measures.stored_scores import StoredScores
+from mlflow_mleval.measures.stored_scores import StoredScores, rows_of
 
 #: The areas under curves.
 AREAS = frozenset((
@@ -25,24 +25,34 @@ def need_counts(names: Collection[str]) -> bool:
     return not AREAS.isdisjoint(names) or bool(numbers(ECE_NAME, names))
 
 
-def score_counts(true: Any, score: Any, rows: NDArray[np.int64] | None = None) -> ScoreCounts:
-    """The counts of each label over some rows of checked matrices; CSR of both costs what is stored."""
+def score_counts(
+    true: Any, score: Any, rows: NDArray[np.int64] | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> ScoreCounts:
+    """The counts of each label over some rows of checked matrices, whose weights are given; CSR of both costs what is stored."""
     t, s = (m if rows is None else m[rows] for m in (true, score))
     if not (sparse.issparse(t) and sparse.issparse(s)):
         t, s = (m.toarray() if sparse.issparse(m) else m for m in (t, s))
-        return ScoreCounts.of(s, t)
+        return ScoreCounts.of(s, t, weights)
     stored = StoredScores(t, s)
     n, n_labels = t.shape
     missed = np.bincount(stored.missed[1], minlength=n_labels)
     rest = n - np.bincount(s.indices, minlength=n_labels) - missed
     zero = np.flatnonzero(missed + rest)
     hit = stored.relevant.astype(np.int64)
+    negative = 1 - hit
+    if weights is not None:
+        of_rows, of_missed = weights[rows_of(s)], weights[stored.missed[0]]
+        hit, negative = hit * of_rows, negative * of_rows
+        missed = np.bincount(stored.missed[1], of_missed, n_labels)
+        others = weights.sum() - np.bincount(s.indices, of_rows, n_labels) - missed
+        rest = np.where(rest > 0, np.maximum(others, 0), 0)  # what is left of none is rounding
     return ScoreCounts.of_entries(
         n_labels,
         np.concatenate([s.indices, zero]).astype(np.int64),
         np.concatenate([s.data.astype(float), np.zeros(len(zero))]),
         np.concatenate([hit, missed[zero]]),
-        np.concatenate([1 - hit, rest[zero]]),
+        np.concatenate([negative, rest[zero]]),
     )
 
 

@@ -15,8 +15,14 @@ from scipy import sparse
 from mlflow_mleval.measures.all_thresholds import ClassesAbove, ThresholdSums
 from mlflow_mleval.measures.at_k import at_k_measures, dense_hits, parsed, sparse_hits
 from mlflow_mleval.measures.class_counts import ClassCounts
-from mlflow_mleval.measures.digests import added, row_digests, together
-from mlflow_mleval.measures.flat import Conventions, example_measures, overlap, overlap_apart
+from mlflow_mleval.measures.digests import added, row_digests, together, weighted_rows
+from mlflow_mleval.measures.flat import (
+    Conventions,
+    example_measures,
+    overlap,
+    overlap_apart,
+    weight_of_all,
+)
 from mlflow_mleval.measures.label_curves import need_counts, score_counts
 from mlflow_mleval.measures.label_ranking import ordered_floats, ranking_measures, sparse_ranking_measures
 from mlflow_mleval.measures.propensities import Propensities
@@ -29,19 +35,25 @@ _BLOCK = 1 << 15  # cells handled at a time: the working arrays of a block stay 
 _PROBABLE = frozenset(("log_loss", "brier_score"))
 #: The parts of sums that write themselves.
 _COUNTED = ("classes", "scores", "thresholds")
+#: The column of instances that tells how much each counts.
+SAMPLE_WEIGHT = "sample_weight"
 _RANKING = ("one_error", "coverage", "ranking_loss", "average_precision")
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Counts and sums over the instances of one fold, or of several added up with ``+``."""
+    """Counts and sums over the instances of one fold, or of several added up with ``+``.
+
+    Where instances have weights, what is counted by label, by number of wrong labels and by score
+    is a sum of weights, and so are all sums; `n`, `counts` and `empty` are numbers of instances.
+    """
 
     n: int
     columns: tuple[str, ...]  # the M quantities that are summed over instances
     counts: NDArray[np.int64]  # (M,): instances that enter each of them; the others are undefined (NaN) there
     totals: NDArray[np.float64]  # (2, M): their sums, value and rounding error, so that the order of additions leaves no trace
-    by_label: NDArray[np.int64]  # (3, K): true positives, predicted and true instances of each label
-    wrong: NDArray[np.int64]  # (K + 1,): instances with 0, 1, …, K wrong labels
+    by_label: NDArray[Any]  # (3, K): true positives, predicted and true instances of each label
+    wrong: NDArray[Any]  # (K + 1,): instances with 0, 1, …, K wrong labels
     empty: NDArray[np.int64]  # instances with an empty prediction and with an empty truth
     # (2, K): sums of the largest, the second largest, … error abs(score - truth) of an instance: value and rounding error; None
     # without scores or where a score lies outside [0, 1].
@@ -53,6 +65,10 @@ class Sums:
     scores: ScoreCounts | None = None  # of each label, where curves were asked for
     squares: NDArray[np.float64] | None = None  # (2, K): of (score - truth)² of each label, where the Brier score was asked for
     thresholds: ThresholdSums | None = None  # of classes of a hierarchy, where the best threshold was asked for
+    weight: float | None = None  # of all instances, added up as the weights of labels are; None where each counts once
+    # (2, M): weights of the instances that enter each column, value and rounding error.
+    weights: NDArray[np.float64] | None = None
+    weighting: int | None = None  # sum of the digests of true label sets and weights, which tells weights apart
 
     def __add__(self, other: Sums) -> Sums:
         def both(name: str, add: Callable[[Any, Any], Any] = operator.add) -> Any:
@@ -72,21 +88,28 @@ class Sums:
             score_range=span,
             seconds={name: self.seconds[name] + other.seconds[name] for name in self.seconds if name in other.seconds},
             truth=together(self.truth, other.truth), classes=both("classes"), scores=both("scores"),
-            squares=both("squares", _exact_sum), thresholds=both("thresholds"),
+            squares=both("squares", _exact_sum), thresholds=both("thresholds"), weight=both("weight"),
+            weights=both("weights", _exact_sum), weighting=together(self.weighting, other.weighting),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The sums in lists and numbers, for JSON."""
         parts = {f.name: v.tolist() if isinstance(v := getattr(self, f.name), np.ndarray) else v for f in fields(self)}
-        further = {"truth": None if self.truth is None else f"{self.truth:064x}"}
+        further = {
+            name: None if (total := getattr(self, name)) is None else f"{total:064x}"
+            for name in ("truth", "weighting")
+        }
         counted = {name: part and part.to_dict() for name in _COUNTED for part in [getattr(self, name)]}
         return parts | further | counted
 
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Sums:
         """The sums that `to_dict` wrote."""
-        whole, real = ("counts", "by_label", "wrong", "empty"), ("totals", "errors", "squares")
-        kinds = dict.fromkeys(whole, np.int64) | dict.fromkeys(real, float)
+        weight, weighting = parts.get("weight"), parts.get("weighting")
+        counted = np.int64 if weight is None else float
+        kinds: dict[str, type] = dict.fromkeys(("counts", "empty"), np.int64)
+        kinds |= dict.fromkeys(("by_label", "wrong"), counted)
+        kinds |= dict.fromkeys(("totals", "errors", "squares", "weights"), float)
         arrays: dict[str, Any] = {
             name: None if parts.get(name) is None else np.array(parts[name], kind)
             for name, kind in kinds.items()
@@ -97,14 +120,21 @@ class Sums:
         for name, kind in (("scores", ScoreCounts), ("thresholds", ThresholdSums)):
             own[name] = parts.get(name) and kind.from_dict(parts[name])
         own["classes"] = classes and ClassCounts.from_dict(classes, arrays["by_label"].shape[1])
+        own |= {"weight": weight, "weighting": weighting and int(weighting, 16)}
         return cls(n=parts["n"], seconds=parts["seconds"], truth=truth and int(truth, 16), **own, **arrays)
 
     def mean_errors(self, kind: Literal["soft", "hard"]) -> NDArray[np.float64]:
         """Mean over instances of the largest error, the second largest, …, shape (K,): of scores or of label sets."""
         if kind == "soft":
             assert self.errors is not None  # of scores between 0 and 1
-            return self.errors.sum(axis=0) / self.n
-        return np.cumsum(self.wrong[:0:-1])[::-1] / self.n  # the i-th largest error is 1 where at least i labels are wrong
+            return self.errors.sum(axis=0) / self.size
+        # The i-th largest error is 1 where at least i labels are wrong.
+        return np.cumsum(self.wrong[:0:-1])[::-1] / self.size
+
+    @property
+    def size(self) -> float:
+        """The number of instances, or the sum of their weights."""
+        return self.n if self.weight is None else self.weight
 
     @property
     def by_score(self) -> dict[str, NDArray[np.float64]]:
@@ -112,7 +142,7 @@ class Sums:
         counts, found = self.counts_by_score, {}
         if counts is not None and counts.n_classes == self.by_label.shape[1]:
             found = {"auroc": counts.auroc()[0], "average_precision": counts.average_precision()[0]}
-        return found if self.squares is None else found | {"brier_score": self.squares.sum(axis=0) / self.n}
+        return found if self.squares is None else found | {"brier_score": self.squares.sum(axis=0) / self.size}
 
     @property
     def counts_by_score(self) -> ScoreCounts | None:
@@ -140,8 +170,9 @@ class Sums:
     @property
     def means(self) -> dict[str, float]:
         """Mean of each column over the instances that enter it; NaN where none does."""
+        entering = self.counts if self.weights is None else self.weights.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            return dict(zip(self.columns, (self.totals.sum(axis=0) / self.counts).tolist(), strict=True))
+            return dict(zip(self.columns, (self.totals.sum(axis=0) / entering).tolist(), strict=True))
 
 
 def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -151,9 +182,23 @@ def _exact_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.flo
     return np.array([value, a[1] + b[1] + ((a[0] - (value - part)) + (b[0] - part))])
 
 
-def known_sums(columns: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """`column_sums` of each column where it is defined."""
-    return np.hstack([column_sums(column[~np.isnan(column), None]) for column in columns.values()])
+def summed_columns(
+    columns: Mapping[str, NDArray[np.float64]], weights: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """What `Sums` holds of columns that are summed over instances where they are defined."""
+    known = [~np.isnan(column) for column in columns.values()]
+    if weights is None:
+        sums = [column_sums(c[d, None]) for c, d in zip(columns.values(), known, strict=True)]
+        of_weights = None
+    else:
+        products = [np.where(d, c, 0) * weights for c, d in zip(columns.values(), known, strict=True)]
+        sums = [column_sums(product[:, None]) for product in products]
+        of_weights = np.hstack([column_sums((d * weights)[:, None]) for d in known])
+        known = [d | (weights == 0) for d in known]  # what has no weight lacks nothing
+    counts = np.array([d.sum() for d in known])
+    return {
+        "columns": tuple(columns), "counts": counts, "totals": np.hstack(sums), "weights": of_weights,
+    }  # fmt: skip
 
 
 def column_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -195,6 +240,7 @@ def sum_rows(
     conventions: Conventions = "sklearn", flat: bool = True, further: Mapping[str, NDArray[np.float64]] | None = None,
     seconds: Mapping[str, float] | None = None, truth: int | None = None, asked: Collection[str] = (),
     propensities: Propensities | None = None, classes: ClassesAbove | None = None,
+    weights: NDArray[np.float64] | None = None, weighting: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows of checked matrices, and the values of each of these rows.
 
@@ -208,7 +254,8 @@ def sum_rows(
     find = _of_stored if all_sparse else _of_blocks
     take = None if all_sparse or isinstance(rows, slice) else rows
     k = max((k for _, k in parsed(asked)), default=0)
-    found = find(t, s, p, take, threshold, conventions, k, not _PROBABLE.isdisjoint(asked))
+    w = None if weights is None else weights[rows]
+    found = find(t, s, p, take, threshold, conventions, k, not _PROBABLE.isdisjoint(asked), w)
     shared, predicted, relevant = found.by_instance
     n, n_labels = len(shared), true.shape[1]
     values = example_measures(found.by_instance, n_labels, conventions) if flat else {}
@@ -221,22 +268,21 @@ def sum_rows(
             values |= at_k_measures(asked, truths, found.hits, None if propensities is None else propensities.weights)
         values |= {m: found.probable[m] if soft else np.full(n, np.nan) for m in ("log_loss", "brier_score") if m in asked}
     values |= {name: column[rows] for name, column in (further or {}).items()}
-    defined = {name: ~np.isnan(column) for name, column in values.items()}
     sums = Sums(
         n=n,
-        columns=tuple(values),
-        counts=np.array([known.sum() for known in defined.values()]),
-        totals=known_sums(values),
+        **summed_columns(values, w),
         by_label=found.by_label,
-        wrong=np.bincount(predicted + relevant - 2 * shared, minlength=n_labels + 1),
+        wrong=np.bincount(predicted + relevant - 2 * shared, w, n_labels + 1),
         empty=np.array([(predicted == 0).sum(), (relevant == 0).sum()]),
         errors=found.errors if soft else None,
         score_range=None if score is None else (float(low) + 0.0, float(high) + 0.0),  # -0 is 0
         seconds=seconds or {},
         truth=truth,
-        scores=None if score is None or not need_counts(asked) else score_counts(t, s, take),
+        scores=None if score is None or not need_counts(asked) else score_counts(t, s, take, w),
         squares=found.squares if soft and "brier_score" in asked else None,
         thresholds=classes.sums(t if take is None else t[take], s if take is None else s[take]) if soft and classes else None,
+        weight=found.weight,
+        weighting=weighting,
     )
     if soft:
         values |= {"soft_hamming_loss": found.ends[0], "soft_subset_loss": found.ends[1]}
@@ -256,16 +302,18 @@ class _Found:
     errors: NDArray[np.float64]  # (2, K): sums of the largest, the second largest, …, value and rounding error
     span: tuple[float, float]
     squares: NDArray[np.float64]  # (2, K): of the errors of each label, value and rounding error
+    weight: float | None  # of all instances
 
 
 def _of_blocks(
     true: Any, score: Any, pred: Any, rows: NDArray[np.int64] | None, threshold: Any, conventions: Conventions, k: int,
-    probable: bool,
+    probable: bool, weights: NDArray[np.float64] | None,
 ) -> _Found:
     """Dense blocks of rows, one after the other."""
     n_labels = true.shape[1]
     n = true.shape[0] if rows is None else len(rows)
-    by_instance, by_label = np.empty((3, n), np.int64), np.zeros((3, n_labels), np.int64)
+    by_label = np.zeros((3, n_labels), np.int64 if weights is None else float)
+    by_instance, weight = np.empty((3, n), np.int64), None if weights is None else 0.0
     ranking, ends = np.empty((4, n)), np.empty((2, n))
     errors, squares = np.zeros((2, n_labels)), np.zeros((2, n_labels))
     hits, losses = np.empty((n, k), np.int64), np.empty((2, n))
@@ -275,6 +323,7 @@ def _of_blocks(
         at = slice(start, min(start + step, n))
         t, s, p = (None if m is None else m[at if rows is None else rows[at]] for m in (true, score, pred))
         t, s, p = (m.toarray() if sparse.issparse(m) else m for m in (t, s, p))
+        w = None if weights is None else weights[at]
         if s is not None:
             floats = ordered_floats(s)
             ranking[:, at] = list(ranking_measures(t, floats, conventions).values())
@@ -286,27 +335,41 @@ def _of_blocks(
                 if probable:
                     squared = e**2
                     losses[:, at] = -np.log(1 - np.clip(e, *_clip(s.dtype))).mean(axis=1), squared.mean(axis=1)
-                    squares = _exact_sum(squares, column_sums(squared))
+                    squares = _exact_sum(squares, column_sums(_weighted(squared, w)))
                 e.sort(axis=1)
-                errors = _exact_sum(errors, column_sums(e))
+                errors = _exact_sum(errors, column_sums(_weighted(e, w)))
                 ends[:, at] = e.mean(axis=1), e[:, -1]
-        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p)
+        by_instance[:, at], counted = overlap(t, reached(s, threshold) if p is None else p, w)
         by_label += counted
+        if w is not None:
+            weight += weight_of_all(w)
     return _Found(
         by_instance, by_label, dict(zip(_RANKING, ranking, strict=True)), hits,
-        dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high), squares,
+        dict(zip(("log_loss", "brier_score"), losses, strict=True)), ends, errors[:, ::-1], (low, high), squares, weight,
     )  # fmt: skip
 
 
+def _weighted(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """The values of each instance times its weight."""
+    return values if weights is None else values * weights[:, None]
+
+
 def _of_stored(
-    true: Any, score: Any, pred: Any, rows: None, threshold: Any, conventions: Conventions, k: int, probable: bool
+    true: Any, score: Any, pred: Any, rows: None, threshold: Any, conventions: Conventions, k: int, probable: bool,
+    weights: NDArray[np.float64] | None,
 ) -> _Found:
     """The stored entries of CSR alone, whatever the number of labels."""
     n, n_labels = true.shape
-    counted = overlap(true, pred) if pred is not None else overlap_apart(true, *apart(score, threshold))
+    weight = None if weights is None else weight_of_all(weights)
+    if pred is not None:
+        counted = overlap(true, pred, weights)
+    else:
+        counted = overlap_apart(true, *apart(score, threshold), weights)
     if score is None:
         none = np.empty(0)
-        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none)
+        return _Found(*counted, {}, none, {}, none, none, (np.inf, -np.inf), none, weight)
     data = score.data if score.nnz == n * n_labels else np.append(score.data, np.zeros(1, score.dtype))
     span = data.min(), data.max()
     stored = StoredScores(true, ordered_floats(score))
@@ -320,7 +383,7 @@ def _of_stored(
         squared = off**2
         # Entry by entry in their order, so that what other rows store leaves no trace in the last bit.
         ends[:] = missed + np.bincount(row, off, n), missed > 0
-        least = np.bincount(missed)[:0:-1].cumsum()[::-1]  # instances with at least 1, 2, … errors of 1
+        least = np.bincount(missed, weights)[:0:-1].cumsum()[::-1]  # instances with at least 1, 2, … errors of 1
         errors[0, : len(least)] = least
         if probable:
             low, high = _clip(score.dtype)
@@ -328,8 +391,10 @@ def _of_stored(
             none = -missed * wrong[0] - (stored.zeros - missed) * wrong[1]
             losses["log_loss"] = none - np.bincount(row, np.log(1 - np.clip(off, low, high)), n)
             losses["brier_score"] = missed + np.bincount(row, squared, n)
-            squares[0] = np.bincount(stored.missed[1], minlength=n_labels)
-            part = group_sums(score.indices.astype(np.int64), squared)
+            of_rows = None if weights is None else weights[stored.missed[0]]
+            squares[0] = np.bincount(stored.missed[1], of_rows, n_labels)
+            weighted = squared if weights is None else squared * weights[row]
+            part = group_sums(score.indices.astype(np.int64), weighted)
             squares[:, : part.shape[1]] = _exact_sum(squares[:, : part.shape[1]], part)
         for at_rows, _, at, there in stored.tables():
             e = np.where(there, off[at], 0)
@@ -337,11 +402,13 @@ def _of_stored(
             e = e[:, ::-1]
             ends[1, at_rows] = np.maximum(ends[1, at_rows], e[:, 0])
             shift = missed[at_rows, None] + np.arange(e.shape[1])
-            sums = group_sums(shift[there], e[there])
+            of_table = None if weights is None else weights[at_rows]
+            sums = group_sums(shift[there], _weighted(e, of_table)[there])
             errors[:, : sums.shape[1]] = _exact_sum(errors[:, : sums.shape[1]], sums)
         ends[0] /= n_labels
         losses = {name: column / n_labels for name, column in losses.items()}
-    return _Found(*counted, ranking, hits, losses, ends, errors, (float(span[0]), float(span[1])), squares)
+    span = float(span[0]), float(span[1])
+    return _Found(*counted, ranking, hits, losses, ends, errors, span, squares, weight)
 
 
 def _clip(kind: np.dtype) -> tuple[float, float]:
@@ -362,12 +429,13 @@ def comparable(true: Any, score: Any, pred: Any, threshold: Any) -> tuple[Any, A
 
 def sum_folds(
     true: Any, score: Any, pred: Any, folds: Any, seconds: Mapping[str, Any], instances: bool, *,
-    sum_part: Callable[..., tuple[Sums, dict[str, Any]]] = sum_rows, **options: Any,
+    sum_part: Callable[..., tuple[Sums, dict[str, Any]]] = sum_rows,
+    weights: NDArray[np.float64] | None = None, **options: Any,
 ) -> tuple[dict[Hashable, Sums], pd.DataFrame | None, NDArray[np.uint64] | None]:
     """The sums of each fold, a table of all instances in their order, and a number that tells the truth of each apart.
 
     `folds` is the fold of each instance, or of all; `seconds` holds one number or one a fold by name; table and numbers are made
-    only with `instances`. The options are those of `sum_part`.
+    only with `instances`. The table has the weights of instances, where given. The options are those of `sum_part`.
     """
     n = true.shape[0]
     by_fold = groups(folds, "folds", n)
@@ -376,7 +444,14 @@ def sum_folds(
     digests = row_digests(true)
     for key, rows in by_fold.items():
         known = {name: of[key] for name, of in times.items()}
+        if weights is not None:
+            if not weights[rows].any():
+                raise ValueError(f"`sample_weight` must not be 0 in all of fold {key!r}. Leave it out.")
+            weighting = weighted_rows(digests[rows], weights[rows])
+            options |= {"weights": weights, "weighting": weighting}
         sums[key], values = sum_part(true, score, pred, rows=rows, seconds=known, truth=added(digests[rows]), **options)
+        if weights is not None:
+            values = {SAMPLE_WEIGHT: weights[rows], **values}
         if instances:
             tables.append(pd.DataFrame(values, index=np.arange(n)[rows]))
             if key is not None:

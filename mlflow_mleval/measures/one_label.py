@@ -11,8 +11,8 @@ from scipy import sparse
 
 from mlflow_mleval.measures.class_counts import ClassCounts
 from mlflow_mleval.measures.class_vectors import ClassVectors
-from mlflow_mleval.measures.flat import set_measures
-from mlflow_mleval.measures.label_sums import Sums, known_sums
+from mlflow_mleval.measures.flat import set_measures, weight_of_all
+from mlflow_mleval.measures.label_sums import Sums, summed_columns
 from mlflow_mleval.measures.registry import BINS, ECE_NAME, TOP, TOP_NAME, numbers
 from mlflow_mleval.measures.score_counts import ScoreCounts
 
@@ -24,7 +24,7 @@ _PROBABILITIES = ("log_loss", "brier_score")
 def sum_classes(
     true: Any, score: Any, pred: Any, *, rows: slice | NDArray[np.int64] = slice(None), vectors: ClassVectors,
     further: Mapping[str, NDArray[np.float64]] | None = None, seconds: Mapping[str, float] | None = None,
-    truth: int | None = None,
+    truth: int | None = None, weights: NDArray[np.float64] | None = None, weighting: int | None = None,
 ) -> tuple[Sums, dict[str, NDArray[np.float64]]]:
     """The sums over some rows, and the values of each of these rows; see `label_sums.sum_rows`, whose place it takes.
 
@@ -33,17 +33,20 @@ def sum_classes(
     n_classes = len(vectors.names)
     t, p = vectors.true[rows], vectors.pred[rows]
     s = None if vectors.score is None else vectors.score[rows]
+    w = None if weights is None else weights[rows]
     right = t == p
     values: dict[str, NDArray[np.float64]] = {"top1_accuracy": right.astype(float)}
-    confusion = sparse.csr_array((np.ones(len(t), np.int64), (t, p)), shape=(n_classes, n_classes))
+    each = np.ones(len(t), np.int64) if w is None else w
+    confusion = sparse.csr_array((each, (t, p)), shape=(n_classes, n_classes))
     confusion.sum_duplicates()
     ranks = scores = confidence = None
     if s is not None:
         binary = s.ndim == 1
         if not binary:
-            ranks = np.bincount(_ranks(t, s), minlength=n_classes)
+            ranks = np.bincount(_ranks(t, s), w, n_classes)
         own = s if binary else s[:, 1] if n_classes == 2 else None
-        scores = ScoreCounts.of(s, true[rows].toarray()) if own is None else ScoreCounts.of(own[:, None], (t == 1)[:, None])
+        one = s if own is None else own[:, None]
+        scores = ScoreCounts.of(one, true[rows].toarray() if own is None else (t == 1)[:, None], w)
         values |= dict.fromkeys(_PROBABILITIES, np.full(len(t), np.nan))
         if vectors.is_probability:
             of_true = np.where(t == 1, s, 1 - s) if binary else s[np.arange(len(t)), t]
@@ -51,16 +54,15 @@ def sum_classes(
             loss = -np.log(np.clip(of_true, vectors.epsilon, 1 - vectors.epsilon))
             values |= dict(zip(_PROBABILITIES, (loss, squares), strict=True))
             largest = np.maximum(s, 1 - s) if binary else s.max(axis=1)
-            confidence = ScoreCounts.of(largest[:, None], right[:, None])
+            confidence = ScoreCounts.of(largest[:, None], right[:, None], w)
     values |= {name: column[rows] for name, column in (further or {}).items()}
-    defined = {name: ~np.isnan(column) for name, column in values.items()}
     sums = Sums(
-        n=len(t), columns=tuple(values), counts=np.array([known.sum() for known in defined.values()]),
-        totals=known_sums(values),
-        by_label=np.array([confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], np.int64),
+        n=len(t), **summed_columns(values, w),
+        by_label=np.array([confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)], each.dtype),
         wrong=np.zeros(0, np.int64), empty=np.zeros(2, np.int64),
         score_range=None if s is None else (float(s.min()), float(s.max())),
         seconds=seconds or {}, truth=truth, classes=ClassCounts(confusion, ranks, scores, confidence),
+        weight=None if w is None else weight_of_all(w), weighting=weighting,
     )  # fmt: skip
     return sums, values
 
@@ -89,13 +91,13 @@ def one_label_measures(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float
     found = {"balanced_accuracy": float(rates["recall"][occurs].mean())}
     for name in ("precision", "recall", "f1"):
         found[f"macro_{name}"] = float(rates[name][there].mean())
-        found[f"weighted_{name}"] = float(rates[name] @ true / sums.n)
+        found[f"weighted_{name}"] = float(rates[name] @ true / sums.size)
     found |= _beyond_chance(tp, predicted, true)
     counts = sums.classes
     assert counts is not None  # of one label
     if counts.ranks is not None:
         tops = [k for k in numbers(TOP_NAME, (f"top_k_accuracy_{TOP}", *asked)) if k < len(true)]
-        found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.n) for k in tops}
+        found |= {f"top_k_accuracy_{k}": float(counts.ranks[:k].sum() / sums.size) for k in tops}
     if counts.scores is not None:
         areas, _ = counts.scores.auroc()
         known = ~np.isnan(areas)
@@ -120,10 +122,16 @@ def one_label_bounds(sums: Sums, asked: Iterable[str] = ()) -> dict[str, float]:
     return found
 
 
-def _beyond_chance(tp: NDArray[np.int64], predicted: NDArray[np.int64], true: NDArray[np.int64]) -> dict[str, float]:
-    """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole numbers of any size."""
-    right, n = int(tp.sum()), int(true.sum())
+def _beyond_chance(tp: NDArray[Any], predicted: NDArray[Any], true: NDArray[Any]) -> dict[str, float]:
+    """Matthews' correlation of several classes (Gorodkin 2004) and Cohen's kappa, from whole numbers of any size, or weights."""
+    right, n = tp.sum().item(), true.sum().item()
     chance = sum(a * b for a, b in zip(predicted.tolist(), true.tolist(), strict=True))
     spreads = [n * n - sum(a * a for a in side.tolist()) for side in (predicted, true)]
-    matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5) if all(spreads) else 0.0
-    return {"matthews": matthews, "kappa": (right * n - chance) / (n * n - chance) if n * n > chance else float("nan")}
+    # Of weights, differences that should be 0 are remainders of rounding: whether they are is counted.
+    several = [np.count_nonzero(side) > 1 for side in (predicted, true)]
+    matthews, kappa = 0.0, float("nan")
+    if all(several):
+        matthews = (right * n - chance) / (float(spreads[0]) ** 0.5 * float(spreads[1]) ** 0.5)
+    if any(several) or predicted.argmax() != true.argmax():
+        kappa = (right * n - chance) / (n * n - chance)
+    return {"matthews": matthews, "kappa": kappa}

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from mlflow_mleval.measures.flat import ratio
 
 #: Different scores, of all classes together, up to which the counts are exact; and the steps of the grid beyond.
 EXACT, STEPS = 1 << 20, 1 << 16
@@ -22,7 +25,10 @@ _Rows = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """What is counted by score for one or several classes, in whole numbers; that of disjoint instances adds up with ``+``."""
+    """What is counted by score for one or several classes; that of disjoint instances adds up with ``+``.
+
+    Counts are whole numbers, or sums of the weights of instances, and then real ones.
+    """
 
     n_classes: int
     parts: tuple[_Rows, ...]  # each of them at most half as long as the one before: joining many batches costs n log n
@@ -69,7 +75,8 @@ class ScoreRows:
     @classmethod
     def from_dict(cls, parts: Mapping[str, Any]) -> Any:
         """The counts that `to_dict` wrote."""
-        rows = tuple(np.array(column, float if i == 1 else np.int64) for i, column in enumerate(parts["rows"]))
+        classes, scores, *counts = parts["rows"]
+        rows = np.array(classes, np.int64), np.array(scores, float), *map(counts_of, counts)
         return cls(parts=(rows,), **{name: value for name, value in parts.items() if name != "rows"})
 
 
@@ -83,13 +90,15 @@ class ScoreCounts(ScoreRows):
     """
 
     @classmethod
-    def of(cls, scores: ArrayLike, positive: ArrayLike) -> ScoreCounts:
+    def of(
+        cls, scores: ArrayLike, positive: ArrayLike, weights: NDArray[np.float64] | None = None
+    ) -> ScoreCounts:
         """The counts of a matrix of scores, one column a class, and of which of them are positive."""
         scores, positive = np.asarray(scores, dtype=float), np.asarray(positive, dtype=bool)
         found: list[Any] = []
         on_grid, size = False, 0
         for c in range(scores.shape[1]):
-            rows = _joined([_rows(c, scores[:, c], positive[:, c])])
+            rows = _joined([_rows(c, scores[:, c], positive[:, c], weights)])
             size += len(rows[0])
             if not on_grid and size > EXACT:
                 found, on_grid = list(map(_gridded, found)), True
@@ -98,11 +107,11 @@ class ScoreCounts(ScoreRows):
 
     @classmethod
     def of_entries(
-        cls, n_classes: int, classes: NDArray[np.int64], scores: NDArray[np.float64], positives: NDArray[np.int64],
-        negatives: NDArray[np.int64],
+        cls, n_classes: int, classes: NDArray[np.int64], scores: NDArray[np.float64], positives: NDArray[Any],
+        negatives: NDArray[Any],
     ) -> ScoreCounts:
         """The counts of entries, each a class, a score, and how many positives and negatives have it."""
-        rows = _joined([(classes, scores + 0.0, positives, negatives)])
+        rows = _joined([_present(classes, scores + 0.0, positives, negatives)])
         on_grid = len(rows[0]) > EXACT
         return cls(n_classes, (_gridded(rows) if on_grid else rows,), on_grid)
 
@@ -116,7 +125,7 @@ class ScoreCounts(ScoreRows):
         """The scores that these stand for, of a step of the grid its lower end."""
         return _ungridded(scores) if self.whole.on_grid else scores
 
-    def positives(self) -> NDArray[np.int64]:
+    def positives(self) -> NDArray[Any]:
         """Positives of each class."""
         classes, _, pos, _ = self.whole.parts[0]
         return _by_class(classes, pos, self.n_classes)
@@ -128,13 +137,14 @@ class ScoreCounts(ScoreRows):
         """
         classes, _, pos, neg = self.whole.parts[0]
         total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
-        below = np.cumsum(neg) - neg - (np.cumsum(others) - others)[classes]
+        below = _running(classes, neg, others) - neg
         pairs = total.astype(float) * others
         known = pairs > 0
         half = _by_class(classes, pos * neg, self.n_classes) / 2
         found = np.full(self.n_classes, np.nan)
-        found[known] = (_by_class(classes, pos * below, self.n_classes) + half)[known] / pairs[known]
-        return found, np.where(known & self.whole.on_grid, half / np.maximum(pairs, 1), 0.0)
+        area = (_by_class(classes, pos * below, self.n_classes) + half)[known] / pairs[known]
+        found[known] = np.minimum(area, 1)  # of weights, rounding may lead beyond
+        return found, np.where(known & self.whole.on_grid, ratio(half, pairs), 0.0)
 
     def average_precision(self, interpolated: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Area under the precision-recall curve of each class, and what it can be wrong by; NaN for a class without positives.
@@ -143,30 +153,43 @@ class ScoreCounts(ScoreRows):
         & Goadrich 2006 do, negatives growing in proportion to positives.
         """
         classes, _, pos, neg = self.whole.parts[0]
-        total, others = (_by_class(classes, side, self.n_classes) for side in (pos, neg))
-        tp, fp = (np.cumsum(side)[classes] - np.cumsum(own) + own for side, own in ((total, pos), (others, neg)))
+        total = _by_class(classes, pos, self.n_classes)
+        tp, fp = self.reached()
         before_tp, before_fp = tp - pos, fp - neg
         some = pos > 0
         classes, pos, neg, tp, fp, before_tp, before_fp = (v[some] for v in (classes, pos, neg, tp, fp, before_tp, before_fp))
         if interpolated:
             slope = 1 + neg / pos
             offset = before_fp - neg / pos * before_tp
-            grown = np.log((tp + fp) / np.maximum(before_tp + before_fp, 1))
-            area = pos / slope - np.where(before_tp + before_fp > 0, offset / slope**2 * grown, 0)
+            before = before_tp + before_fp
+            grown = np.log((tp + fp) / np.where(before > 0, before, 1))
+            area = pos / slope - np.where(before > 0, offset / slope**2 * grown, 0)
         else:
             area = pos * (tp / (tp + fp))
         known = total > 0
         found, bounds = np.full(self.n_classes, np.nan), np.zeros(self.n_classes)
-        found[known] = _by_class(classes, area, self.n_classes)[known] / total[known]
+        found[known] = np.minimum(_by_class(classes, area, self.n_classes)[known] / total[known], 1)
         if self.whole.on_grid:  # scores of one step may stand in any order
             high = pos * (tp / (tp + before_fp))
-            first = before_tp + (0 if interpolated else 1)
-            low = pos * (first / np.maximum(first + fp, 1))
+            whole_numbers = pos.dtype.kind == "i"  # the first positive of a step counts 1; of weights, nobody knows
+            first = before_tp + (1 if whole_numbers and not interpolated else 0)
+            low = pos * ratio(first, first + fp)
             off = np.maximum(_by_class(classes, high - area, self.n_classes), _by_class(classes, area - low, self.n_classes))
             bounds[known] = off[known] / total[known]
         return found, bounds
 
-    def bins(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def reached(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """For each class and score the positives and the negatives with at least this score."""
+        classes, _, *sides = (column[::-1] for column in self.whole.parts[0])
+        totals = (_by_class(classes[::-1], side[::-1], self.n_classes) for side in sides)
+        last = self.n_classes - 1 - classes
+        tp, fp = (
+            _running(last, side, total[::-1])[::-1]
+            for side, total in zip(sides, totals, strict=True)
+        )
+        return tp, fp
+
+    def bins(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
         """Instances, positives and the sum of scores of each of so many bins of equal numbers; of one class of probabilities.
 
         Equal scores stay together in the bin of their middle, so that the order of instances leaves no trace.
@@ -175,7 +198,7 @@ class ScoreCounts(ScoreRows):
         n = pos + neg
         at = np.minimum((np.cumsum(n) - n / 2) / n.sum() * number, number - 1).astype(int)
         score = np.clip(_ungridded(score + 0.5), 0, 1) if self.whole.on_grid else score
-        size, positives = (np.bincount(at, side, number).astype(np.int64) for side in (n, pos))
+        size, positives = (np.bincount(at, side, number).astype(side.dtype) for side in (n, pos))
         return size, positives, np.bincount(at, n * score, number).astype(float, copy=False)
 
     def calibration_error(self, bins: int) -> tuple[float, float]:
@@ -196,15 +219,44 @@ class ScoreCounts(ScoreRows):
         return error, float(1 / STEPS + 2 * (pos * (1 - low) + neg * high)[torn].sum() / n.sum())
 
 
+def counts_of(values: Sequence[float]) -> NDArray[Any]:
+    """Counts from JSON: whole numbers, or sums of weights."""
+    weighted = any(isinstance(value, float) for value in values)
+    return np.array(values, float if weighted else np.int64)
+
+
 def _by_class(classes: NDArray[np.int64], values: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """The sum of the values of each class, whole numbers exactly; the classes ascend."""
     ends = np.searchsorted(classes, np.arange(n_classes + 1))
     return np.diff(np.append(0, np.cumsum(values))[ends])
 
 
-def _rows(c: int, score: NDArray[np.float64], positive: NDArray[np.bool_]) -> _Rows:
+def _running(classes: NDArray[np.int64], values: NDArray[Any], totals: NDArray[Any]) -> NDArray[Any]:
+    """Running sums of the values within each class, of which these are the totals; the classes ascend."""
+    if values.dtype.kind == "i":
+        return np.cumsum(values) - (np.cumsum(totals) - totals)[classes]
+    ends = np.searchsorted(classes, np.arange(len(totals) + 1))
+    found = np.empty_like(values)
+    for start, end in pairwise(ends.tolist()):  # what classes before weigh would leave remainders
+        np.cumsum(values[start:end], out=found[start:end])
+    return found
+
+
+def _rows(
+    c: int, score: NDArray[np.float64], positive: NDArray[np.bool_], weights: NDArray[np.float64] | None
+) -> _Rows:
     score = score + 0.0  # -0 is 0
-    return np.full(len(score), c), score, positive.astype(np.int64), (~positive).astype(np.int64)
+    sides = positive, ~positive
+    counts = (side.astype(np.int64) if weights is None else side * weights for side in sides)
+    return _present(np.full(len(score), c), score, *counts)
+
+
+def _present(classes: NDArray[np.int64], scores: NDArray[np.float64], *counts: NDArray[Any]) -> _Rows:
+    """The rows without those of instances that weigh nothing."""
+    if counts[0].dtype.kind == "i":
+        return classes, scores, *counts
+    there = np.add(*counts) > 0
+    return tuple(column[there] for column in (classes, scores, *counts))
 
 
 def _joined(parts: Sequence[_Rows]) -> _Rows:

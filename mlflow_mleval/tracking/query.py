@@ -409,6 +409,23 @@ def _check_comparable(results: Sequence[Result]) -> None:
     digests = {(r.dataset, r.hierarchy): r for r in results if r.hierarchy}
     if mixed := [d for d, n in Counter(d for d, _ in digests).items() if n > 1]:
         raise IncomparableRunsError(f"runs on {some(mixed)} used different hierarchies. Choose those of one by `filter_string=`.")
+    _check_weights(stated)
+
+
+def _check_weights(results: Sequence[Result]) -> None:
+    """Refuse results on one dataset that give its instances different weights, or weights and none."""
+    weighted = {(r.dataset, r.dataset_digest, r.weights) for r in results if r.weights}
+    plain = {r.dataset for r in results if not r.weights}
+    same_data = Counter((dataset, data) for dataset, data, _ in weighted)
+    mixed = {dataset for (dataset, _), n in same_data.items() if n > 1}
+    mixed |= plain.intersection(dataset for dataset, _, _ in weighted)
+    if mixed:
+        digest = min(weights for dataset, _, weights in weighted if dataset in mixed)
+        raise IncomparableRunsError(
+            f"runs on {some(sorted(mixed))} weigh the instances in different ways (`sample_weight`), "
+            "or some do and others do not. Their values do not compare; choose those of one kind by "
+            f"`filter_string=`, for example \"tags.`{schema.TAG_WEIGHTS}` = '{digest}'\"."
+        )
 
 
 def _check_propensities(results: Sequence[Result], used: Sequence[str]) -> None:

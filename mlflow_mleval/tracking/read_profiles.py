@@ -120,7 +120,10 @@ def profiles_of(study: Study, kind: Literal["hard", "soft"] = "hard") -> Profile
     if several := [f"{m} on {d}" for d, m in errors if (study.n_repeats.get((d, m), 1)) > 1]:
         notes.append(f"Loss profiles are of the latest repeat only: {some(several, 3)}.")
     if pooled:
-        notes.append(f"{len(pooled)} profiles are of all folds together, for a tag has no room for more ({some(pooled, 3)}).")
+        notes.append(
+            f"{len(pooled)} profiles are of all folds together, for instances have weights or a tag has no room for more "
+            f"({some(pooled, 3)})."
+        )
     return gather(errors, n_labels, folds, kind, absent=absent, runs=study.runs, notes=notes, source=study.source)
 
 

@@ -99,6 +99,7 @@ class Result:
     config: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     propensities: str = ""
+    weights: str = ""
     repeats: tuple[Result, ...] = ()
 
     @property
@@ -276,6 +277,7 @@ def read_run(
         conventions=conventions,
         hierarchy=tags.get(schema.TAG_HIERARCHY_DIGEST, ""),
         propensities=tags.get(schema.TAG_PROPENSITIES, ""),
+        weights=tags.get(schema.TAG_WEIGHTS, ""),
         split_digest=tags.get(schema.TAG_SPLIT_DIGEST, ""),
         dataset_digest=tags.get(schema.TAG_DATASET_DIGEST) or _input(run)[1],
         **sizes,

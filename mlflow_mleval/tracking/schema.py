@@ -76,6 +76,8 @@ TAG_SPLIT_DIGEST = "mleval.split_digest"
 TAG_HIERARCHY_DIGEST = "mleval.hierarchy_digest"
 #: SHA-256 of the numbers of training instances by label, and of a and b: propensity-scored measures follow from them.
 TAG_PROPENSITIES = "mleval.propensities"
+#: SHA-256 of the weights of instances and the labels of each; a run without it counts each instance once.
+TAG_WEIGHTS = "mleval.sample_weight"
 #: JSON list of measures whose metrics are still stored but no longer valid: MLflow cannot delete a metric.
 TAG_WITHDRAWN = "mleval.withdrawn"
 #: Milliseconds since 1970 of the last change; later values get later timestamps than this.
@@ -360,15 +362,18 @@ def encode_profile(counts: Sequence[Sequence[int]], folds: Sequence[int] = ()) -
     Parameters
     ----------
     counts : sequence of sequences of int
-        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels.
+        For each fold, or in all, the numbers of instances with 0, 1, …, K wrong labels; sums of weights that are not whole give
+        a pointer, as `n` does of soft profiles.
     folds : sequence of int
         Fold numbers; empty where there are no folds.
 
     >>> encode_profile([[5, 1, 0], [4, 0, 2]], [1, 2])
     '{"schema":1,"n_labels":2,"folds":[1,2],"counts":[[5,1],[4,0,2]]}'
     """
-    counts = [list(map(int, row)) for row in counts]
     head = {"schema": SCHEMA_VERSION, "n_labels": len(counts[0]) - 1}
+    if any(value % 1 for row in counts for value in row):  # sums of weights
+        return _pointer(head)
+    counts = [list(map(int, row)) for row in counts]
     for parts, rows in _by_fold_then_pooled(counts, folds):
         sparse = [[v for pair in enumerate(row) if pair[1] for v in pair] for row in rows]
         for form in ({"counts": [_trimmed(row) for row in rows]}, {"sparse": sparse}):
@@ -393,6 +398,8 @@ def encode_soft_profile(errors: Sequence[Sequence[float]], n: Sequence[int], fol
     '{"schema":1,"n_labels":2,"n":[20],"errors":[[0.75,0.25]]}'
     """
     head = {"schema": SCHEMA_VERSION, "n_labels": len(errors[0])}
+    if any(size % 1 for size in n):  # sums of weights
+        return _pointer(head)
     total = sum(map(int, n))
     shares = [[float(v) * size / total for v in row] for row, size in zip(errors, n, strict=True)]
     for parts, rows in _by_fold_then_pooled(shares, folds):

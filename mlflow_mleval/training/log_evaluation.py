@@ -237,9 +237,10 @@ def _truth_digest(y_true: Any, tested: Mapping[Hashable, Any], ev: Evaluation) -
     for key, sums in ev.sums.items():
         part = tested.get(key, slice(None))
         there = np.asarray(truth[part].sum(axis=0)).ravel()
-        wrong = np.flatnonzero(there < sums.by_label[2])
+        counted = there if sums.weight is not None else sums.by_label[2]  # weights do not count
+        wrong = np.flatnonzero(there < counted)
         if key in tested or sums.n == n:  # known to be just these instances
-            wrong = np.append(wrong, np.flatnonzero(there > sums.by_label[2]))
+            wrong = np.append(wrong, np.flatnonzero(there > counted))
             other = sums.truth not in (None, digests.added(rows[part]))
         else:
             other = False

@@ -125,6 +125,8 @@ class RunContent:
             found[schema.TAG_HIERARCHY_DIGEST] = _digest({k: v for k, v in self.ev.hierarchy.items() if k != "measures"})
         if self.ev.propensities is not None:
             found[schema.TAG_PROPENSITIES] = self.ev.propensities["digest"]
+        if (weights := self.ev.weights_digest) is not None:
+            found[schema.TAG_WEIGHTS] = weights
         if self.has_folds:
             text = schema.encode_fold_sizes(self.ev.fold_sizes, list(self.n_train.values()))
             if len(text) <= naming.MAX_TAG:
@@ -134,7 +136,7 @@ class RunContent:
             found[schema.TAG_PROFILE] = schema.encode_profile([part.wrong.tolist() for part in sums], folds)
         if "soft" in self.kinds:
             errors = [part.mean_errors("soft").tolist() for part in sums]
-            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, [part.n for part in sums], folds)
+            found[schema.TAG_SOFT_PROFILE] = schema.encode_soft_profile(errors, [part.size for part in sums], folds)
         return found
 
     def files(self, report: RunReport, instances: bool) -> dict[str, Callable[[], str | bytes]]:
@@ -237,7 +239,8 @@ class RunContent:
         for part in self.parts:
             tp, predicted, true = part.total.by_label
             kept = slice(None) if len(names) <= _LABELS else np.flatnonzero(predicted + true)
-            counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp, "tn": part.total.n - predicted - true + tp}
+            counts = {"tp": tp, "fp": predicted - tp, "fn": true - tp}
+            counts["tn"] = np.maximum(part.total.size - predicted - true + tp, 0)
             tables.append(pd.DataFrame({"label": names, **counts}).iloc[kept])
         table = pd.concat(tables, ignore_index=True)
         if self.has_folds:
@@ -255,7 +258,8 @@ class RunContent:
         ]
         for kind in binomial:
             errors = self.ev.total.mean_errors(kind)
-            rows += [(schema.ERRORS, kind, i + 1, errors[i]) for i in np.flatnonzero(errors)]
+            there = np.flatnonzero(errors) if errors.any() else [0]
+            rows += [(schema.ERRORS, kind, i + 1, errors[i]) for i in there]
         return pd.DataFrame(rows, columns=["family", "kind", "parameter", "loss"])
 
 

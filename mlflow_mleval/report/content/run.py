@@ -283,7 +283,7 @@ def _majority(report: RunReport) -> str:
     if report.ev.kind != ONE_LABEL:
         return ""
     table = report.labels
-    share = _percent(table["support"].max() / report.ev.total.n)
+    share = _percent(table["support"].max() / report.ev.total.size)
     kappa = f"; Cohen's κ, the agreement beyond chance, is {number(report.means['kappa'])}" if "kappa" in report.means else ""
     return f"Always the most frequent class, {name(table['support'].idxmax())}, would be right for {share}{kappa}"
 
@@ -296,7 +296,9 @@ def _confused(report: RunReport) -> str:
     wrong = np.flatnonzero((pairs.row != pairs.col) & (pairs.data > 0))
     most = sorted(wrong, key=lambda i: (-pairs.data[i], pairs.row[i], pairs.col[i]))[:3]
     names = report.ev.label_names
-    told = [f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({pairs.data[i]:,})" for i in most]
+    weighted = report.ev.total.weight is not None
+    counted = [number(n) if weighted else f"{n:,}" for n in pairs.data]
+    told = [f"{name(names[pairs.row[i]])} taken for {name(names[pairs.col[i]])} ({counted[i]})" for i in most]
     return f"The most frequent errors are {', '.join(told)}" if told else ""
 
 
@@ -321,7 +323,7 @@ def _gain(report: RunReport) -> str:
     gain = next((profile.relative_gain for profile in report.profiles.values()), np.nan)
     return "" if np.isnan(gain) else (
         "On a scale from errors that are spread evenly over the instances (0%) to errors that all fall on the same ones (100%) "
-        f"it stands at {_percent(gain)}"
+        f"it stands at {_percent(min(max(gain, 0.0), 1.0))}"
     )
 
 
@@ -405,6 +407,8 @@ def _curves(report: RunReport) -> Section | None:
 
 
 def _counts(head: str, values: pd.Series) -> Column:
+    if (values % 1).any():  # sums of weights
+        return doc.decimals(head, values, 2)
     return Column(head, [f"{n:,.0f}" for n in values])
 
 

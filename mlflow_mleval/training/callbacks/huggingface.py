@@ -8,7 +8,8 @@ from typing import Any
 from scipy.special import expit, softmax
 from transformers import EvalPrediction, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from mlflow_mleval.evaluation import Evaluation, merge
+from mlflow_mleval.batches import merge
+from mlflow_mleval.evaluation import Evaluation
 from mlflow_mleval.training.callbacks.epochs import EpochLog
 from mlflow_mleval.training.callbacks.tensors import array
 from mlflow_mleval.training.epoch_metrics import chosen
