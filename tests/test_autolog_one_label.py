@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from test_one_label import DIGITS, of_sklearn, text_data
 
@@ -130,3 +131,41 @@ def test_hyperparameters_are_not_logged_twice_beside_mlflow(runs):
         LogisticRegression(C=10, max_iter=500).fit(X_TRAIN, Y_TRAIN).score(X_TEST, Y_TEST)
     (run,) = runs()
     assert run.data.params["C"] == "10" and "estimator" not in run.data.params and run.data.tags["mlflow.note.content"] == "mine"
+
+
+@pytest.mark.parametrize("way", ["score", "positional", "metric", "pipeline"])
+def test_weights_of_a_score_weigh_all_that_is_logged(runs, way):
+    w = np.random.default_rng(0).gamma(0.5, 3.0, len(Y_TEST))
+    mleval.autolog()
+    model = make_pipeline(GaussianNB()) if way == "pipeline" else GaussianNB()
+    model.fit(X_TRAIN[:, :2], Y_TRAIN)
+    X_held = X_TEST[:, :2]
+    p = model.predict(X_held)
+    if way == "positional":
+        model.score(X_held, Y_TEST, w)
+    elif way == "metric":
+        metrics.f1_score(Y_TEST, p, average="macro", sample_weight=w)
+    else:
+        model.score(X_held, Y_TEST, sample_weight=w)
+    model.score(X_held, Y_TEST, sample_weight=w)  # the same again is not logged again
+    mleval.autolog(disable=True)
+    (run,) = runs()
+    expected = metrics.accuracy_score(Y_TEST, p, sample_weight=w)
+    assert expected != pytest.approx(metrics.accuracy_score(Y_TEST, p), rel=1e-3)
+    areas = metrics.roc_auc_score(
+        Y_TEST, model.predict_proba(X_held), multi_class="ovr", sample_weight=w
+    )
+    assert_logged(run, {"top1_accuracy": expected, "macro_auroc": areas})
+    assert " weights-" in run.data.tags[schema.TAG_DATASET]
+
+
+def test_weighted_and_plain_scores_are_evaluations_of_their_own(runs):
+    w = np.arange(len(Y_TEST)) + 1.0
+    mleval.autolog()
+    model = GaussianNB().fit(X_TRAIN, Y_TRAIN)
+    model.score(X_TEST, Y_TEST)
+    model.score(X_TEST, Y_TEST, w)
+    mleval.autolog(disable=True)
+    assert len(runs()) == 2
+    study = mleval.load_study(experiment_names=["Default"])
+    assert len(study.datasets) == 2  # so that no comparison mixes them

@@ -84,8 +84,8 @@ def hyperparameters(estimator: Any) -> dict[str, str]:
     return {name: " ".join(repr(value).split()) if not isinstance(value, str) else value for name, value in kept.items()}
 
 
-def dataset_name(X: Any, Y: Any) -> str:
-    """Instances, labels (or classes) and a digest of a sample of both, such as ``569x6 labels-1a2b3c4d``.
+def dataset_name(X: Any, Y: Any, weights: Any = None) -> str:
+    """Instances, labels (or classes) and a digest of a sample of both, such as ``569x6 labels-1a2b3c4d``; with that of weights.
 
     >>> dataset_name(np.zeros((5, 3)), np.eye(5)) == dataset_name(np.zeros((5, 3)), np.eye(5))
     True
@@ -95,7 +95,10 @@ def dataset_name(X: Any, Y: Any) -> str:
     else:
         size = "{}x{} labels".format(*(Y.shape if hasattr(Y, "shape") else np.shape(Y)))
     digest = sha256(repr(sample(X, Y, size=512)).encode())
-    return f"{size}-{digest.hexdigest()[:8]}"
+    name = f"{size}-{digest.hexdigest()[:8]}"
+    if weights is None:
+        return name
+    return f"{name} weights-{sha256(repr(sample(weights, size=512)).encode()).hexdigest()[:8]}"
 
 
 def sample(*arrays: Any, size: int = 32) -> tuple[Any, ...]:

@@ -37,7 +37,7 @@ def autolog(
 
     - ``fit``, then ``score`` or a metric of `sklearn.metrics` on held-out predictions: an evaluation of that data, in the run
       that was active at the fit, or that MLflow's own autologging made for it. The training data is not held out; of a model
-      that was fitted elsewhere it is not known.
+      that was fitted elsewhere it is not known. Their ``sample_weight`` weighs the evaluation, too.
     - `cross_validate`, `cross_val_score`, `cross_val_predict`: an evaluation with folds, in the active run. The models of the
       folds predict once more for it.
     - A search, such as `GridSearchCV`: its winner is cross-validated once more on the search's folds, with the tag

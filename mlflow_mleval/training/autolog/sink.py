@@ -90,7 +90,8 @@ class Sink:
             warn(text)
 
     def log(
-        self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any, run_id: str | None
+        self, what: str, make: Callable[[], tuple[Evaluation, dict[str, Any]]], estimator: Any, X: Any, Y: Any,
+        run_id: str | None, weights: Any = None,
     ) -> None:
         """Evaluate now, and log now or in the background.
 
@@ -100,8 +101,8 @@ class Sink:
             What this is, for a warning.
         make : callable
             Makes the evaluation and further arguments of `log_evaluation`.
-        estimator, X, Y
-            What was evaluated on what, for the names.
+        estimator, X, Y, weights
+            What was evaluated on what, for the names: the same data with weights are another dataset.
         run_id : str or None
             The run to log to, else the active one, else a new one. A run that holds a result already is left alone, and a new
             one is made in its experiment.
@@ -110,7 +111,7 @@ class Sink:
             _tell()
             self.logged.add(short := method_name(estimator, Y))  # what fails is said, too
             ev, facts = make()
-            names = self.method or short, self.dataset or dataset_name(X, Y)
+            names = self.method or short, self.dataset or dataset_name(X, Y, weights)
             job = (ev, names, runs.target(run_id), self.options | facts, params_of(estimator))
             if self.asynchronous:
                 _jobs[:] = [f for f in _jobs if not f.done()] + [_writer().submit(self._write_later, what, *job)]

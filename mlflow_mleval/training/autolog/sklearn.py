@@ -182,7 +182,8 @@ class SklearnAutolog:
 
     def score(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(estimator, *args, **kwargs)
-        self._held_out(estimator, *_data(args, kwargs))
+        weights = args[2] if len(args) > 2 else kwargs.get("sample_weight")
+        self._held_out(estimator, *_data(args, kwargs), weights)
         return result
 
     def predict(self, original: Any, estimator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,11 +208,12 @@ class SklearnAutolog:
         seen = None if kept is None else kept()
         owners = [own for own in (seen, getattr(seen, "base", None)) if own is not None]
         if any(own is predicted or own is base for own in owners):
-            self._held_out(estimator, X, args[0] if args else kwargs.get("y_true"))
+            Y = args[0] if args else kwargs.get("y_true")
+            self._held_out(estimator, X, Y, kwargs.get("sample_weight"))
         return result
 
-    def _held_out(self, estimator: Any, X: Any, Y: Any) -> None:
-        """Evaluate on data that is not the training data, once."""
+    def _held_out(self, estimator: Any, X: Any, Y: Any, weights: Any = None) -> None:
+        """Evaluate on data that is not the training data, once; with other weights, once more."""
         if not _concerns(estimator, Y):
             return
         what = f"{type(estimator).__name__} on held-out data"
@@ -220,18 +222,22 @@ class SklearnAutolog:
                 raise RuntimeError("its class is newer than autolog(), which has not seen it fit. Call autolog() after it.")
             known = self._fits.setdefault(estimator, _Fit())
             key = sample(X, Y)
-            if key == known.training or key in known.evaluated:
+            weighted = key if weights is None else (*key, *sample(weights))
+            if key == known.training or weighted in known.evaluated:
                 return
-            known.evaluated.add(key)
+            known.evaluated.add(weighted)
 
             def evaluation() -> tuple[Evaluation, dict[str, Any]]:
                 found = _predicted(estimator, X, Y, getattr(estimator, "classes_", None))
                 if found.without_score:
                     self.sink.warn(f"no measure of scores: {type(estimator).__name__} has none ({found.without_score}).")
                 times = {"fit_time": known.seconds, "predict_time": found.predict_time}
-                return evaluate(Y, found.y_score, found.y_pred, **times, **self._options(Y, estimator, found)), {}
+                options = self._options(Y, estimator, found)
+                return evaluate(
+                    Y, found.y_score, found.y_pred, sample_weight=weights, **times, **options
+                ), {}
 
-            self.sink.log(what, evaluation, estimator, X, Y, known.run_id)
+            self.sink.log(what, evaluation, estimator, X, Y, known.run_id, weights)
 
     def _options(self, Y: Any, estimator: Any = None, found: Predictions | None = None) -> dict[str, Any]:
         """The options of `evaluate`; of one label with its classes, and whether the scores are probabilities."""
